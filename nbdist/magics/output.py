@@ -1,0 +1,119 @@
+"""Merge what the ranks put out into one stream a reader can follow."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..cluster import Output
+from ..errors import rank_list
+
+_BAR_PERIOD = 1.0
+"""How often a line that rewrites itself (a progress bar) is shown, in seconds."""
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A line of text, or a rich bundle, of one rank; equal items of several ranks are shown once."""
+
+    arrived: float
+    stream: str
+    text: str
+    bundle: dict[str, Any] | None = None
+
+    def same(self, other: _Item) -> bool:
+        return self.stream == other.stream and self.text == other.text and self.bundle == other.bundle
+
+
+class Merger:
+    """Show the ranks' output live: whole lines, each tagged with the ranks that put it out.
+
+    A line waits a moment for the other ranks to print the same, and is then shown once for all that
+    did. Text goes to the notebook's own stdout and stderr, so that it is saved as ordinary output.
+    """
+
+    def __init__(self, ranks: Sequence[int], window: float) -> None:
+        self._window = window
+        self._queues: dict[int, deque[_Item]] = {rank: deque() for rank in ranks}
+        self._partial: dict[tuple[int, str], str] = {}
+        self._bar_shown: dict[tuple[int, str], float] = {}
+        self._width = len(f"[{rank_list(list(ranks))}]")
+
+    def feed(self, output: Output) -> None:
+        """Take something a rank put out."""
+        now = time.monotonic()
+        if output.kind == "stream":
+            self._feed_text(output.rank, output.content["name"], output.content["text"], now)
+            return
+        data = output.content["data"]
+        if set(data) == {"text/plain"}:
+            for line in data["text/plain"].splitlines():
+                self._queues[output.rank].append(_Item(now, "stdout", line))
+        else:
+            bundle = {"data": data, "metadata": output.content.get("metadata", {})}
+            self._queues[output.rank].append(_Item(now, "display", "", bundle))
+
+    def flush(self, final: bool = False) -> None:
+        """Show what has waited long enough; everything, if this is the `final` call."""
+        now = time.monotonic()
+        if final:
+            for (rank, stream), text in self._partial.items():
+                if text:
+                    self._queues[rank].append(_Item(now, stream, text.rsplit("\r", 1)[-1]))
+            self._partial.clear()
+        lines: list[tuple[str, str]] = []
+        while True:
+            heads = [(queue[0].arrived, rank) for rank, queue in self._queues.items() if queue]
+            if not heads:
+                break
+            arrived, oldest = min(heads)
+            item = self._queues[oldest][0]
+            group = [rank for rank, queue in self._queues.items() if queue and queue[0].same(item)]
+            if len(group) < len(self._queues) and not final and now - arrived < self._window:
+                break
+            for rank in group:
+                self._queues[rank].popleft()
+            tag = f"[{rank_list(group)}]"
+            if item.bundle is None:
+                lines.append((item.stream, f"{tag:<{self._width}} {item.text}\n"))
+            else:
+                lines.append(("stdout", f"{tag}\n"))
+                _write(lines)
+                lines = []
+                _publish(item.bundle)
+        _write(lines)
+
+    def _feed_text(self, rank: int, stream: str, text: str, now: float) -> None:
+        key = (rank, stream)
+        *lines, rest = (self._partial.get(key, "") + text).split("\n")
+        for line in lines:
+            # Of a line that rewrote itself, the last state is what stays on a terminal.
+            self._queues[rank].append(_Item(now, stream, line.rstrip("\r").rsplit("\r", 1)[-1]))
+        if "\r" in rest and now - self._bar_shown.get(key, 0.0) >= _BAR_PERIOD:
+            self._bar_shown[key] = now
+            state = [part for part in rest.split("\r") if part]
+            if state:
+                self._queues[rank].append(_Item(now, stream, state[-1]))
+            rest = ""
+        self._partial[key] = rest
+
+
+def _write(lines: list[tuple[str, str]]) -> None:
+    """Write runs of lines of one stream in one piece each."""
+    start = 0
+    for i, (stream, _) in enumerate(lines):
+        if i + 1 == len(lines) or lines[i + 1][0] != stream:
+            target = sys.stderr if stream == "stderr" else sys.stdout
+            target.write("".join(text for _, text in lines[start : i + 1]))
+            target.flush()
+            start = i + 1
+
+
+def _publish(bundle: dict[str, Any]) -> None:
+    from IPython.display import display
+
+    display(bundle["data"], metadata=bundle["metadata"], raw=True)

@@ -1,0 +1,114 @@
+"""What one notebook holds: its cluster, the feed of its figures, and what it has sent to the ranks."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from typing import Any
+
+from ..cluster import Cluster
+from ..errors import UsageError
+from ..live import Feed
+from .travel import Sent
+
+
+class Session:
+    """Hold the cluster of one notebook; at most one at a time."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.cluster: Cluster | None = None
+        self.feed: Feed | None = None
+        self.sent = Sent()
+
+    def say(self, text: str) -> None:
+        """Tell the reader something in plain text."""
+        sys.stdout.write(text.rstrip("\n") + "\n")
+
+    def start(self, n: int | None = None) -> Cluster:
+        """Start the cluster, or return the one that runs.
+
+        Raises:
+            UsageError: one of another size runs already.
+        """
+        if self.cluster is not None and self.cluster.running:
+            if n is not None and n != self.cluster.n:
+                raise UsageError(
+                    f"{self.cluster.n} ranks are running already; `%nbdist stop` first to start {n}."
+                )
+            return self.cluster
+        cluster = Cluster(n)
+        line = _ProgressLine(self.shell)
+        began = time.monotonic()
+        line.show(f"Starting {_count(cluster.n)} …")
+        try:
+            cluster.start(lambda stage: line.show(f"Starting {_count(cluster.n)}: {stage} …"))
+        except BaseException:
+            line.show(f"Starting {_count(cluster.n)} failed.")
+            raise
+        key = secrets.token_bytes(32)
+        self.feed = Feed(key)
+        cluster.call("connect_metrics", self.feed.endpoint, key, cluster.settings.metrics_hz)
+        self.cluster, self.sent = cluster, Sent()
+        line.end(f"{_count(cluster.n)} ready in {time.monotonic() - began:.1f} s.")
+        return cluster
+
+    def started(self) -> Cluster:
+        """Return the running cluster, starting one, and saying so, if there is none."""
+        if self.cluster is None or not self.cluster.running:
+            self.say("No cluster is running, so one is started (`%nbdist start -n N` chooses its size).")
+        return self.start()
+
+    def restart(self) -> None:
+        """Start the ranks afresh, as many as there were."""
+        n = self.cluster.n if self.cluster is not None else None
+        self.stop(quietly=True)
+        self.start(n)
+
+    def stop(self, quietly: bool = False) -> None:
+        """Stop the cluster, if there is one."""
+        cluster, self.cluster = self.cluster, None
+        feed, self.feed = self.feed, None
+        if cluster is not None:
+            cluster.stop()
+        if feed is not None:
+            feed.close()
+        if not quietly:
+            self.say(f"{_count(cluster.n)} stopped." if cluster is not None else "No cluster is running.")
+
+
+class _ProgressLine:
+    """One line of text that changes in place where the front end can do that."""
+
+    def __init__(self, shell: Any) -> None:
+        self._live = getattr(shell, "kernel", None) is not None
+        self._handle: Any = None
+        self._text = ""
+
+    def show(self, text: str) -> None:
+        """Put `text` in place of what the line said before."""
+        if text == self._text or not self._live:
+            return
+        self._text = text
+        self._publish(text)
+
+    def end(self, text: str) -> None:
+        """Put the line's last text, which stays."""
+        if self._live:
+            self._publish(text)
+        else:
+            sys.stdout.write(text + "\n")
+
+    def _publish(self, text: str) -> None:
+        from IPython.display import display
+
+        bundle = {"text/plain": text}
+        if self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+
+def _count(n: int) -> str:
+    return "1 rank" if n == 1 else f"{n} ranks"

@@ -1,0 +1,65 @@
+"""Every knob nbdist has, in one place."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .errors import UsageError
+
+PREFIX = "NBDIST_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every knob, its default and its unit; `NBDIST_<NAME>` in the environment overrides it.
+
+    Times are seconds, sizes bytes, unless the name says otherwise.
+    """
+
+    start_timeout: float = 60.0
+    """How long starting may take before it is given up."""
+
+    interrupt_grace: float = 10.0
+    """How long ranks may take to answer an interrupt before the cell is left without them."""
+
+    heartbeat_ms: int = 250
+    """How often the controller looks for its engines; engines register within two of these."""
+
+    collective_timeout: float = 0.0
+    """Give a collective up after this long; 0 waits for ever, since a slow rank is not a dead one."""
+
+    bucket_mib: int = 25
+    """How much gradient is reduced in one collective."""
+
+    metrics_hz: float = 10.0
+    """How often ranks send their figures to the notebook."""
+
+    merge_window: float = 0.15
+    """How long a rank's line waits for the other ranks to print the same."""
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Read the settings from `NBDIST_` variables.
+
+        Raises:
+            UsageError: a variable is misspelt (the nearest valid ones are named) or has no valid value.
+        """
+        environ = os.environ if environ is None else environ
+        kinds = {PREFIX + f.name.upper(): (f.name, type(f.default)) for f in fields(cls)}
+        values: dict[str, Any] = {}
+        for key, text in environ.items():
+            if not key.startswith(PREFIX) or key.startswith(PREFIX + "_"):
+                continue  # NBDIST__… is how a cluster talks to its own ranks
+            if key not in kinds:
+                near = difflib.get_close_matches(key, kinds, n=3) or sorted(kinds)
+                raise UsageError(f"{key} is not a setting; did you mean {' or '.join(near)}?")
+            name, kind = kinds[key]
+            try:
+                values[name] = kind(text)
+            except ValueError:
+                raise UsageError(f"{key}={text!r} is no {kind.__name__}; set it to a number.") from None
+        return cls(**values)
