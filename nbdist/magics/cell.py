@@ -101,7 +101,6 @@ def _send_names(session: Session, cluster: Cluster, options: CellOptions, assign
     for name, is_model in from_here:
         value = here[name]
         if is_model:
-            _check_module(name, value)
             packed = pack(name, value)
             if session.sent.is_new(name, value, packed):
                 models.append((name, packed))
@@ -140,16 +139,6 @@ def _check_on_ranks(cluster: Cluster, names: list[str]) -> None:
         raise UsageError(
             f"There is no {' or '.join(sorted(missing))}, neither in the notebook nor on every rank; "
             "define it first, or assign it in this cell."
-        )
-
-
-def _check_module(name: str, value: object) -> None:
-    import torch
-
-    if not isinstance(value, torch.nn.Module):
-        raise UsageError(
-            f"--model {name}: {name} is a {type(value).__name__}, not a torch.nn.Module; "
-            "name a model, or use --shard for data."
         )
 
 
