@@ -1,0 +1,55 @@
+# Two commands a newcomer needs: `make demo` and `make test`. Each sets up what it uses.
+
+VENV    := .venv
+PYTHON  ?= python3
+BIN     := $(VENV)/bin
+NATIVE  := $(wildcard nbdist/comm/native/*)
+ROOT    := $(filter 0,$(shell id -u))
+APT     := $(if $(ROOT),$(shell command -v apt-get))
+
+.PHONY: demo test lab lint format bench data browser clean
+
+demo: $(VENV)/installed data  ## Train the quickstart notebook on two ranks; leaves out/01_quickstart.html
+	$(BIN)/python notebooks/execute.py notebooks/01_quickstart.ipynb
+
+test: $(VENV)/installed data browser lint  ## Run all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lab: $(VENV)/installed data  ## Open JupyterLab on the tutorials
+	$(BIN)/jupyter lab --notebook-dir=notebooks $(if $(ROOT),--allow-root)
+
+lint: $(VENV)/installed  ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE))
+
+format: $(VENV)/installed  ## Rewrite the sources in our style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE))
+
+bench: $(VENV)/installed  ## Compare our allreduce with gloo and Open MPI
+	$(BIN)/python benchmarks/allreduce.py
+
+# torch first and pinned: a range would draw the multi-gigabyte CUDA build on a machine without a GPU.
+$(VENV)/installed: pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test]"
+	touch $@
+
+# Without root or apt the notebooks fall back to scikit-learn's digits, and say so.
+data:
+	@test -d /usr/share/datasets/fashion-mnist || test -z "$(APT)" \
+	  || { apt-get update -qq && apt-get install -y -qq --no-install-recommends dataset-fashion-mnist; } \
+	  || echo "Fashion-MNIST could not be installed; the digits of scikit-learn take its place."
+
+# Without a browser its tests are skipped, and say so.
+browser:
+	@command -v chromium >/dev/null || test -z "$(APT)" \
+	  || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } \
+	  || echo "Chromium could not be installed; the browser tests are skipped."
+
+clean:  ## Remove everything the targets above made
+	rm -rf $(VENV) build out
