@@ -6,6 +6,7 @@
     ├── UsageError         a magic or a function was asked for something it cannot do
     ├── StartError         the ranks could not be started
     ├── NoClusterError     a command needs a running cluster and there is none
+    ├── CellSyntaxError    a cell does not compile; no rank ran a line of it
     ├── TravelError        an object of the notebook cannot be sent to the ranks
     ├── RankError          ranks raised in a cell; carries every rank's own traceback
     └── GroupError         the process group cannot go on
@@ -18,6 +19,7 @@ frames of nbdist itself help no reader.
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field
 
 
@@ -39,6 +41,17 @@ class StartError(NbdistError):
 
 class NoClusterError(NbdistError):
     """A command needs a running cluster and there is none."""
+
+
+class CellSyntaxError(NbdistError):
+    """A cell does not compile; no rank ran a line of it."""
+
+    def __init__(self, problem: SyntaxError) -> None:
+        super().__init__(str(problem))
+        self._shown = traceback.format_exception_only(problem)
+
+    def _render_traceback_(self) -> list[str]:
+        return [line.rstrip("\n") for line in self._shown]
 
 
 class TravelError(NbdistError):

@@ -102,6 +102,7 @@ class Cluster:
             self._await_engines(progress)
             progress("loading torch")
             self._check_ranks()
+            runtime.close_to_others(self._folder)
             progress("forming the group")
             self.form_group()
         except BaseException:

@@ -31,6 +31,13 @@ def create() -> Path:
     return folder
 
 
+def close_to_others(folder: Path) -> None:
+    """Take from everyone else what a lax umask gave them on the files below `folder`."""
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o700 if path.is_dir() else 0o600)
+
+
 def remove(folder: Path) -> None:
     """Remove a cluster's folder and all in it."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -21,6 +21,8 @@ class _Item:
     """A line of text, or a rich bundle, of one rank; equal items of several ranks are shown once."""
 
     arrived: float
+    index: int
+    """Its place among the items of its rank."""
     stream: str
     text: str
     bundle: dict[str, Any] | None = None
@@ -41,6 +43,7 @@ class Merger:
         self._queues: dict[int, deque[_Item]] = {rank: deque() for rank in ranks}
         self._partial: dict[tuple[int, str], str] = {}
         self._bar_shown: dict[tuple[int, str], float] = {}
+        self._taken = dict.fromkeys(ranks, 0)
         self._width = len(f"[{rank_list(list(ranks))}]")
 
     def feed(self, output: Output) -> None:
@@ -52,10 +55,10 @@ class Merger:
         data = output.content["data"]
         if set(data) == {"text/plain"}:
             for line in data["text/plain"].splitlines():
-                self._queues[output.rank].append(_Item(now, "stdout", line))
+                self._append(output.rank, now, "stdout", line)
         else:
             bundle = {"data": data, "metadata": output.content.get("metadata", {})}
-            self._queues[output.rank].append(_Item(now, "display", "", bundle))
+            self._append(output.rank, now, "display", "", bundle)
 
     def flush(self, final: bool = False) -> None:
         """Show what has waited long enough; everything, if this is the `final` call."""
@@ -63,17 +66,16 @@ class Merger:
         if final:
             for (rank, stream), text in self._partial.items():
                 if text:
-                    self._queues[rank].append(_Item(now, stream, text.rsplit("\r", 1)[-1]))
+                    self._append(rank, now, stream, text.rsplit("\r", 1)[-1])
             self._partial.clear()
         lines: list[tuple[str, str]] = []
-        while True:
-            heads = [(queue[0].arrived, rank) for rank, queue in self._queues.items() if queue]
-            if not heads:
-                break
-            arrived, oldest = min(heads)
-            item = self._queues[oldest][0]
-            group = [rank for rank, queue in self._queues.items() if queue and queue[0].same(item)]
-            if len(group) < len(self._queues) and not final and now - arrived < self._window:
+        while heads := {rank: queue[0] for rank, queue in self._queues.items() if queue}:
+            # Of items that came at about the same time, the first of each rank go first, in rank order.
+            oldest = min(item.arrived for item in heads.values())
+            near = [rank for rank, item in heads.items() if item.arrived <= oldest + self._window]
+            item = heads[min(near, key=lambda rank: (heads[rank].index, rank))]
+            group = [rank for rank, other in heads.items() if other.same(item)]
+            if len(group) < len(self._queues) and not final and now - oldest < self._window:
                 break
             for rank in group:
                 self._queues[rank].popleft()
@@ -87,17 +89,23 @@ class Merger:
                 _publish(item.bundle)
         _write(lines)
 
+    def _append(
+        self, rank: int, now: float, stream: str, text: str, bundle: dict[str, Any] | None = None
+    ) -> None:
+        self._queues[rank].append(_Item(now, self._taken[rank], stream, text, bundle))
+        self._taken[rank] += 1
+
     def _feed_text(self, rank: int, stream: str, text: str, now: float) -> None:
         key = (rank, stream)
         *lines, rest = (self._partial.get(key, "") + text).split("\n")
         for line in lines:
             # Of a line that rewrote itself, the last state is what stays on a terminal.
-            self._queues[rank].append(_Item(now, stream, line.rstrip("\r").rsplit("\r", 1)[-1]))
+            self._append(rank, now, stream, line.rstrip("\r").rsplit("\r", 1)[-1])
         if "\r" in rest and now - self._bar_shown.get(key, 0.0) >= _BAR_PERIOD:
             self._bar_shown[key] = now
             state = [part for part in rest.split("\r") if part]
             if state:
-                self._queues[rank].append(_Item(now, stream, state[-1]))
+                self._append(rank, now, stream, state[-1])
             rest = ""
         self._partial[key] = rest
 

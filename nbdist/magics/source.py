@@ -5,16 +5,20 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from ..errors import CellSyntaxError
+
 
 def assigned_names(shell: Any, cell: str) -> set[str]:
     """Return the names a cell assigns at its top level.
 
     Raises:
-        SyntaxError: the cell does not compile; it is raised here, once, before a rank runs a line.
+        CellSyntaxError: the cell does not compile; it is told here, once, before a rank runs a line.
     """
-    source = shell.transform_cell(cell)
-    tree = ast.parse(source, filename="<cell>")
-    compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    try:
+        tree = ast.parse(shell.transform_cell(cell), filename="<cell>")
+        compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except SyntaxError as problem:
+        raise CellSyntaxError(problem) from None
     finder = _Assigned()
     finder.visit(tree)
     return finder.names

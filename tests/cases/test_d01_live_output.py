@@ -46,7 +46,7 @@ def test_equal_errors_are_shown_once(result: Result) -> None:
     assert result.traceback.count("[0-2] NameError") == 1
     assert result.traceback.count("[3] KeyError") == 1
     assert result.traceback.count("name 'undefined_name' is not defined") == 1
-    assert "----> 7 if r < 3: undefined_name" in result.traceback
+    assert "----> 6 if r < 3: undefined_name" in result.traceback
     assert "KeyError: 'only-three'" in result.traceback
 
 

@@ -46,7 +46,8 @@ def test_one_sentence_and_nothing_runs(notebook: Notebook, cell: str) -> None:
 def test_a_syntax_error_is_reported_once(notebook: Notebook) -> None:
     result = notebook.run("%%distributed\nran_anyway = True\nfor in range(3): pass", timeout=15)
     assert result.status == "error"
-    assert result.ename == "SyntaxError"
+    assert result.ename == "CellSyntaxError"
+    assert "SyntaxError: invalid syntax" in result.traceback
     assert result.traceback.count("for in range(3)") == 1
     notebook.ok("%%distributed\nassert 'ran_anyway' not in globals()")
 
