@@ -41,6 +41,9 @@ class Settings:
     merge_window: float = 0.15
     """How long a rank's line waits for the other ranks to print the same."""
 
+    data_root: str = ""
+    """Folder in which image sets are looked for; empty means where the system's package puts them."""
+
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
         """Read the settings from `NBDIST_` variables.

@@ -1,0 +1,84 @@
+"""What can be cut: how long a thing is, one of its items, some of its items.
+
+Every kind answers three questions (`length`, `item`, `select`), so that a shard treats a tensor, a data
+frame and a dataset alike. A selection never shares memory with the whole: what is sent to a rank must
+not drag the rest along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from ..errors import UsageError
+
+
+def length(base: Any) -> int:
+    """Return how many items `base` has.
+
+    Raises:
+        UsageError: it cannot be cut; the sentence names its type and the remedy.
+    """
+    kind = f"a {type(base).__name__}"
+    if isinstance(base, Mapping):
+        return _common_length(base)
+    if isinstance(base, DataLoader):
+        raise UsageError(f"cannot shard {kind}: shard its dataset and let each rank make its own loader.")
+    if isinstance(base, IterableDataset) or not hasattr(type(base), "__len__"):
+        raise UsageError(f"cannot shard {kind}: it has no length; make it a list or a map-style dataset.")
+    if isinstance(base, str | bytes) or not hasattr(type(base), "__getitem__"):
+        raise UsageError(f"cannot shard {kind}: it has no items by number; make it a list first.")
+    try:
+        return len(base)
+    except TypeError:
+        raise UsageError(f"cannot shard {kind} without a first dimension; give it one item a row.") from None
+
+
+def item(base: Any, index: int) -> Any:
+    """Return one item, as the whole would give it."""
+    if isinstance(base, Mapping):
+        return {key: item(column, index) for key, column in base.items()}
+    if _is_pandas(base):
+        return base.iloc[index]
+    return base[index]
+
+
+def select(base: Any, indices: range) -> Any:
+    """Return some items as the same kind where that kind is known, else as a list."""
+    if isinstance(base, Mapping):
+        return {key: select(column, indices) for key, column in base.items()}
+    if isinstance(base, torch.Tensor):
+        return base.detach()[_slice(indices)].clone()
+    if isinstance(base, np.ndarray):
+        return base[_slice(indices)].copy()
+    if _is_pandas(base):
+        return base.iloc[_slice(indices)].copy()
+    if isinstance(base, list):
+        return base[_slice(indices)]
+    if isinstance(base, TensorDataset) and type(base).__getitem__ is TensorDataset.__getitem__:
+        return TensorDataset(*(select(tensor, indices) for tensor in base.tensors))
+    return [base[i] for i in indices]
+
+
+def _common_length(columns: Mapping[Any, Any]) -> int:
+    lengths = {key: length(column) for key, column in columns.items()}
+    if not lengths:
+        raise UsageError("cannot shard an empty dict: put at least one column in it.")
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{key}: {n}" for key, n in lengths.items())
+        raise UsageError(f"cannot shard a dict of unequal lengths ({told}); make them equal.")
+    return next(iter(lengths.values()))
+
+
+def _is_pandas(base: Any) -> bool:
+    # By name: whoever has no data frame need not have pandas.
+    return type(base).__module__.partition(".")[0] == "pandas" and hasattr(base, "iloc")
+
+
+def _slice(indices: range) -> slice:
+    # Torch refuses negative steps; ranges here only ever go up.
+    return slice(indices.start, indices.stop, indices.step)

@@ -1,0 +1,156 @@
+"""What a rank logs, kept until the engine sends it to the notebook; logging never waits."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from ..errors import UsageError
+
+Row = dict[str, float]
+"""One row: `time`, `step`, and whatever was logged."""
+
+CAPACITY = 100_000
+
+
+class Metrics:
+    """A bounded buffer of rows; where nobody drains it, the oldest go first.
+
+    Columns of the same step share a row until it is drained, so that a step costs one row whether its
+    figures are logged at once or one by one.
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self.dropped = 0
+        """Rows that were lost because nobody took them in time."""
+        self._rows: deque[Row] = deque()
+        self._capacity = capacity
+        self._step = -1
+        self._in_step = False
+        self._lock = threading.Lock()  # held for a few dict operations only
+
+    def log(self, step: int | None, values: Row) -> None:
+        """Append a row, or add to that of the same step."""
+        with self._lock:
+            if step is not None:
+                self._step = step
+            elif not self._in_step:
+                self._step += 1
+            self._append(values)
+
+    def begin_step(self) -> None:
+        """Count a step of the loop; what is logged until `end_step` belongs to it."""
+        with self._lock:
+            self._step += 1
+            self._in_step = True
+
+    def end_step(self, values: Row) -> None:
+        """Add the loop's own figures to the step."""
+        with self._lock:
+            self._append(values)
+            self._in_step = False
+
+    def drain(self) -> list[Row]:
+        """Take the rows out."""
+        with self._lock:
+            rows, self._rows = self._rows, deque()
+        return list(rows)
+
+    def begin_run(self) -> None:
+        """Number steps from 0 again."""
+        with self._lock:
+            self._step = -1
+            self._in_step = False
+
+    def count_dropped(self, rows: int) -> None:
+        """Count rows that were drained but could not be sent."""
+        with self._lock:
+            self.dropped += rows
+
+    def _append(self, values: Row) -> None:
+        last = self._rows[-1] if self._rows else None
+        if last is not None and last["step"] == self._step and not values.keys() & last.keys():
+            last.update(values)
+            return
+        self._rows.append({"time": time.time(), "step": float(self._step), **values})
+        if len(self._rows) > self._capacity:
+            self._rows.popleft()
+            self.dropped += 1
+
+
+_metrics = Metrics()
+
+
+def log(step: int | None = None, **metrics: Any) -> None:
+    """Log figures of this rank: `nbdist.log(loss=loss, lr=0.1)`.
+
+    A value is a number, or a tensor or array of no dimensions. Steps are counted by themselves, per
+    cell, unless `step` is given; inside `nbdist.loop` a step is one batch. This never waits for the
+    notebook.
+
+    Raises:
+        UsageError: a value is no single number.
+    """
+    if "time" in metrics:
+        raise UsageError("log(time=...) is taken: every row has its time already; use another name.")
+    values = {name: _number(name, value) for name, value in metrics.items()}
+    _metrics.log(None if step is None else int(_number("step", step)), values)
+
+
+def drain() -> list[Row]:
+    """Take out what was logged since the last call."""
+    return _metrics.drain()
+
+
+def begin_run() -> None:
+    """Number steps from 0 again, at the start of a cell."""
+    _metrics.begin_run()
+
+
+def begin_step() -> None:
+    """Begin a step of the loop."""
+    _metrics.begin_step()
+
+
+def record(examples: int, epoch: int, total_steps: int | None) -> None:
+    """End a step of the loop with the loop's own figures."""
+    values = {"examples": float(examples), "epoch": float(epoch)}
+    if total_steps is not None:
+        values["total_steps"] = float(total_steps)
+    _metrics.end_step(values)
+
+
+def dropped() -> int:
+    """Return how many rows were lost because nobody took them in time."""
+    return _metrics.dropped
+
+
+def count_dropped(rows: int) -> None:
+    """Count rows that were drained but could not be sent."""
+    _metrics.count_dropped(rows)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, numbers.Real):
+        return _as_float(value)
+    # Tensors, numpy's bool and arrays alike, without importing either.
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        single = value.item()
+        if isinstance(single, numbers.Real):
+            return _as_float(single)
+    shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
+    raise UsageError(
+        f"log({name}=...) takes one number, not a {type(value).__name__}{shape}; "
+        "give it a float, or reduce it first, for example with .mean()."
+    )
+
+
+def _as_float(value: numbers.Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an int beyond the range of a float
+        return math.copysign(math.inf, value)

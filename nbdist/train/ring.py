@@ -1,0 +1,273 @@
+"""Ordinary models trained as one: gradients are averaged round the ring during backward.
+
+`attach` puts a hook on each parameter; the model, the loss, the optimizer and the loop stay the user's.
+Every rank that calls backward makes a step (see `step.py`); a rank without data serves the steps of the
+others, in `join` at the end of an epoch and in `finish` at the end of a cell.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from torch import nn
+from torch.autograd import Variable
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from ..errors import GroupError, MismatchError, UsageError, rank_list
+from ..settings import Settings
+from .bucket import MIB, broadcast
+from .member import Member
+from .settle import settle
+from .step import Header, Intent, Role, Step
+from .world import Table, World, current
+
+MASK_BITS = 62
+
+
+class Ring:
+    """The models attached in this process, and where the exchange with the other ranks stands."""
+
+    def __init__(self) -> None:
+        self._members: weakref.WeakKeyDictionary[nn.Module, Member] = weakref.WeakKeyDictionary()
+        self._world: World | None = None
+        self._used = False
+        """Whether there was ever a model: what decides to talk must not depend on garbage collection."""
+        self._next_index = 1
+        self._reset()
+
+    def _reset(self) -> None:
+        self._backward: weakref.ref[Callable[[], None]] | None = None
+        self._reached: dict[Member, list[int]] = {}
+        """What the running backward has produced so far."""
+        self._open: dict[Member, Step] = {}
+        self._overlaps = False
+        self._steps: dict[int, list[int]] = {}
+        """How many steps each rank made with each model since all met; the headers tell all of them."""
+
+    # -- attaching
+
+    def attach(self, model: nn.Module) -> None:
+        """Begin with equal weights everywhere and average gradients from now on."""
+        world = self._enter()
+        self._abandon()
+        self.detach(model)
+        member = Member(model, Settings.from_environment().bucket_mib * MIB)
+        if world is not None:
+            rows = Table(world, self._next_index, member.structure()).wait()
+            self._next_index = max(row[0] for row in rows)
+            odd = [rank for rank, row in enumerate(rows) if row[1] != rows[0][1]]
+            if odd:
+                raise UsageError(
+                    f"{member.name} has other parameters or buffers on rank {rank_list(odd)} than on rank 0; "
+                    "build the same model on every rank."
+                )
+            broadcast(member.tensors(), 0, limit=member.limit)
+        if not self._used:
+            register_optimizer_step_pre_hook(self._before_optimizer)
+            register_optimizer_step_post_hook(self._after_optimizer)
+            self._used = True
+        member.index, self._next_index = self._next_index, self._next_index + 1
+        member.note_buffers()
+        member.watch(self._arrived)
+        self._members[model] = member
+
+    def detach(self, model: nn.Module) -> None:
+        """Take everything off a model."""
+        member = self._members.pop(model, None)
+        if member is not None:
+            member.unwatch()
+
+    def trains(self) -> bool:
+        """Say whether a model is attached and in training mode."""
+        return any(member.is_training() for member in self._members.values())
+
+    # -- while backward runs
+
+    def _arrived(self, member: Member, position: int) -> None:
+        if not self._is_running():
+            if self._enter() is None:
+                return
+            self._abandon()
+            # With several models one backward may reach two of them, in any order on any rank: then
+            # each has its step at the end, in order of index, and nothing overlaps.
+            self._overlaps = len(self._members) == 1
+            self._backward = _call_after_backward(self._complete)
+        self._reached.setdefault(member, []).append(position)
+        if self._overlaps:
+            try:
+                self._step_of(member).arrive(position)
+            except GroupError:
+                self._reset()  # the exchange is over on every rank
+                raise
+
+    def _is_running(self) -> bool:
+        # The engine alone holds the callback. If it is gone, uncalled, that backward raised.
+        return self._backward is not None and self._backward() is not None
+
+    def _complete(self, *, failed: bool = False) -> None:
+        assert self._world is not None
+        reached, opened = self._reached, self._open
+        self._backward, self._reached, self._open = None, {}, {}
+        for member in sorted(reached, key=lambda member: member.index):
+            step = opened.get(member)
+            if step is None:
+                step = Step(self._world, member)
+                for position in () if failed else reached[member]:
+                    step.arrive(position)
+            self._count(step.complete(failed=failed))
+
+    def _step_of(self, member: Member) -> Step:
+        assert self._world is not None
+        if member not in self._open:
+            self._open[member] = Step(self._world, member)
+        return self._open[member]
+
+    def _abandon(self) -> None:
+        """Complete the step of a backward that raised, since the other ranks may be in it."""
+        if self._reached and not self._is_running():
+            self._complete(failed=True)
+
+    def _count(self, intent: Intent) -> None:
+        assert self._world is not None
+        steps = self._steps.setdefault(intent.model, [0] * self._world.size)
+        for rank in intent.trainers:
+            steps[rank] += 1
+
+    # -- where all ranks meet
+
+    def serve(self, role: Role) -> Intent | None:
+        """Serve the steps of the other ranks until none trains any more, then agree on one state.
+
+        Ranks at the end of an epoch and ranks at the end of the cell may meet: the former go on to
+        their next epoch, and the latter go on serving.
+        """
+        world = self._enter()
+        if world is None or not self._used:
+            return None
+        self._abandon()
+        while True:
+            changed = 0
+            for member in self._members.values():
+                changed |= member.changed_buffers() << member.index % MASK_BITS
+            intent = Header(world, role, changed=changed).wait()
+            if intent.trainers:
+                self._count(Step(world, self._member(intent.model), intent).complete())
+                continue
+            self._settle(world)
+            if role is Role.JOINS or intent.all_finish:
+                return intent
+
+    def finish(self) -> None:
+        """Serve until every rank is here, then give all of them rank 0's buffers."""
+        intent = self.serve(Role.FINISHES)
+        if intent is None or not intent.changed_buffers:
+            return
+        for member in sorted(self._members.values(), key=lambda member: member.index):
+            if intent.changed_buffers >> member.index % MASK_BITS & 1:
+                broadcast(member.buffers(), 0, limit=member.limit)
+                member.note_buffers()
+
+    def _settle(self, world: World) -> None:
+        steps, self._steps = self._steps, {}
+        for index in sorted(steps):
+            most = max(steps[index])
+            if min(steps[index]) < most:
+                settle(world, self._member(index), steps[index].index(most))
+        for member in self._members.values():
+            member.stepped.clear()
+
+    def _member(self, index: int) -> Member:
+        for member in self._members.values():
+            if member.index == index:
+                return member
+        raise MismatchError(
+            "another rank trains a model that this rank has dropped; keep the model on every rank."
+        )
+
+    def _enter(self) -> World | None:
+        """Return the world; whatever was under way in an earlier generation is over."""
+        world = current()
+        if world is not self._world:
+            self._reset()
+            self._world = world
+        return world
+
+    # -- what optimizers do
+
+    def _before_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
+        if current() is not None:
+            for member in self._members.values():
+                member.check_parameters()
+
+    def _after_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
+        for member in self._members.values():
+            if optimizer not in member.stepped and _touches(optimizer, member):
+                member.stepped[optimizer] = None
+
+
+def _touches(optimizer: Optimizer, member: Member) -> bool:
+    return any(id(p) in member.position for group in optimizer.param_groups for p in group["params"])
+
+
+class _Callback:
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def __call__(self) -> None:
+        self._call()
+
+
+def _call_after_backward(call: Callable[[], None]) -> weakref.ref[Callable[[], None]]:
+    """Have the autograd engine call `call` when the running backward is complete.
+
+    The engine drops the callback when backward raises. Only a weak reference leaves this function, so
+    that no traceback keeps it alive.
+    """
+    callback = _Callback(call)
+    Variable._execution_engine.queue_callback(callback)
+    return weakref.ref(callback)
+
+
+_ring = Ring()
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def attach(model: M) -> M:
+    """Make an ordinary model one model over all ranks, and return it.
+
+    Parameters and buffers become rank 0's; from now on every backward averages gradients over the ranks
+    that called one. The object stays as it is: no wrapper, no `module.` in its state. Attaching again
+    broadcasts again. All ranks must call this together.
+
+    Raises:
+        UsageError: the model is not the same on all ranks.
+    """
+    _ring.attach(model)
+    return model
+
+
+def detach(model: nn.Module) -> None:
+    """Make a model this rank's own again."""
+    _ring.detach(model)
+
+
+def join() -> None:
+    """Serve the other ranks until all are at the end of their epoch; then all hold the same state."""
+    _ring.serve(Role.JOINS)
+
+
+def finish() -> None:
+    """Serve the other ranks until all are at the end of the cell; buffers become rank 0's."""
+    _ring.finish()
+
+
+def trains() -> bool:
+    """Say whether a model is attached and in training mode."""
+    return _ring.trains()
