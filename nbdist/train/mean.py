@@ -37,6 +37,8 @@ def mean(values: torch.Tensor | Sequence[float] | float, count: int | None = Non
             f"mean(..., count={count}) takes the sum of the values, one number, not {samples.numel()}; "
             "leave count out to give it the values themselves."
         )
+    if count is not None and count < 0:
+        raise UsageError(f"mean(..., count={count}): a count of samples is 0 or more.")
     sums = torch.tensor(
         [samples.sum().item(), samples.numel() if count is None else count], dtype=torch.float64
     )
@@ -51,7 +53,7 @@ def _as_tensor(values: Any) -> torch.Tensor:
         values = torch.cat([torch.as_tensor(v).detach().cpu().reshape(-1) for v in values])
     try:
         tensor = values if isinstance(values, torch.Tensor) else torch.as_tensor(np.asarray(values))
-    except TypeError:  # strings, objects
+    except (TypeError, ValueError):  # strings, objects, lists of unequal lengths
         tensor = None
     if tensor is None or tensor.is_complex():
         raise UsageError(

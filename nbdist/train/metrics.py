@@ -153,4 +153,4 @@ def _as_float(value: numbers.Real) -> float:
     try:
         return float(value)
     except OverflowError:  # an int beyond the range of a float
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
