@@ -98,7 +98,8 @@ class Rank:
             MASTER_PORT=str(master_port),
         )
         # Subgroups that a cell makes meet in this file; it lies in the cluster's private folder.
-        comm.form_world(endpoints, world.rank, secret, generation, dist.FileStore(store, world.size))
+        meeting = dist.FileStore(store, world.size)  # type: ignore[attr-defined]  # torch re-exports it
+        comm.form_world(endpoints, world.rank, secret, generation, meeting)
         names = self._shell.user_ns
         for name, value in (
             ("rank", world.rank),
@@ -173,7 +174,7 @@ class Rank:
         comm.leave_cell(cell.number)
         self._cell = None
         if self._tap is not None:
-            self._tap.flush()
+            self._tap.end_run()
         return error
 
     def describe_failure(self, error: BaseException) -> dict[str, Any]:

@@ -44,19 +44,23 @@ class Tap:
         self._run = run
         self._bytes_before = comm.bytes_moved()
 
-    def flush(self) -> None:
+    def end_run(self) -> None:
+        """Send what is left, marked as the last of this run."""
+        self.flush(end=True)
+
+    def flush(self, *, end: bool = False) -> None:
         """Send what was logged since the last batch, now."""
         with self._lock:  # the socket is shared by the timer and the end of a cell
             rows = metrics.drain()
-            if rows:
-                self._send(rows)
+            if rows or end:
+                self._send(rows, end)
 
     def _send_for_ever(self) -> None:
         tick = threading.Event()
         while not tick.wait(self._period):
             self.flush()
 
-    def _send(self, rows: list[metrics.Row]) -> None:
+    def _send(self, rows: list[metrics.Row], end: bool) -> None:
         columns = list(dict.fromkeys(name for row in rows for name in row))
         table = np.array([[row.get(name, math.nan) for row in rows] for name in columns], dtype="<f8")
         header = json.dumps(
@@ -66,6 +70,7 @@ class Tap:
                 "rows": len(rows),
                 "columns": columns,
                 "bytes": comm.bytes_moved() - self._bytes_before,
+                "end": end,
             }
         ).encode()
         body = table.tobytes()

@@ -72,7 +72,7 @@ def _follow(session: Session, cluster: Cluster, run: CellRun) -> bool:
     while not run.outputs.empty():
         merger.feed(run.outputs.get())
     merger.flush(final=True)
-    view.finish()
+    view.finish([reply.rank for reply in run.replies() if not reply.died])
     if run.pending():
         session.say(
             f"Rank {', '.join(map(str, run.pending()))} did not answer the interrupt and still runs; "
