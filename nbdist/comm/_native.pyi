@@ -1,0 +1,141 @@
+"""Collectives between the processes of one host, over shared memory."""
+
+import enum
+from collections.abc import Callable, Sequence
+
+class DType(enum.Enum):
+    """Element types."""
+
+    float16 = 0
+
+    bfloat16 = 1
+
+    float32 = 2
+
+    float64 = 3
+
+    int8 = 4
+
+    uint8 = 5
+
+    int16 = 6
+
+    int32 = 7
+
+    int64 = 8
+
+    bool = 9
+
+    bytes = 10
+
+class Op(enum.Enum):
+    """Reductions."""
+
+    none = 0
+
+    sum = 1
+
+    avg = 2
+
+    product = 3
+
+    min = 4
+
+    max = 5
+
+    band = 6
+
+    bor = 7
+
+    bxor = 8
+
+class Kind(enum.Enum):
+    """Collectives made of an exchange."""
+
+    all_gather = 5
+
+    gather = 7
+
+    scatter = 8
+
+    all_to_all = 9
+
+def bytes_moved() -> int:
+    """Count the payload bytes this process has sent to other ranks."""
+
+ANY_SOURCE: int = -1
+
+class Endpoint:
+    """This rank's segment of shared memory."""
+
+    def __init__(self) -> None: ...
+    @property
+    def address(self) -> str: ...
+
+class Ticket:
+    """Work another thread does."""
+
+    @property
+    def done(self) -> bool: ...
+    @property
+    def source(self) -> int: ...
+    def rethrow(self) -> None:
+        """Raise the error the work ended with, if any."""
+
+class Group:
+    """Ranks that communicate."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        addresses: Sequence[str],
+        rank: int,
+        digests: Sequence[bytes],
+        parent: Group | None = None,
+        limit: float = 0.0,
+        patience: float = 0.0,
+    ) -> None: ...
+    def all_reduce(
+        self, data: int, count: int, dtype: DType, op: Op, then: Callable | None = None
+    ) -> Ticket | None: ...
+    def reduce(
+        self, data: int, count: int, dtype: DType, op: Op, root: int, then: Callable | None = None
+    ) -> Ticket | None: ...
+    def broadcast(
+        self, data: int, count: int, dtype: DType, root: int, then: Callable | None = None
+    ) -> Ticket | None: ...
+    def all_gather(
+        self, source: int, outputs: Sequence[int], count: int, dtype: DType, then: Callable | None = None
+    ) -> Ticket | None: ...
+    def reduce_scatter(
+        self,
+        inputs: Sequence[int],
+        output: int,
+        count: int,
+        dtype: DType,
+        op: Op,
+        then: Callable | None = None,
+    ) -> Ticket | None: ...
+    def barrier(self, then: Callable | None = None) -> Ticket | None: ...
+    def exchange(
+        self,
+        kind: Kind,
+        root: int,
+        count: int,
+        dtype: DType,
+        sends: Sequence[tuple[int, int, int]],
+        receives: Sequence[tuple[int, int, int]],
+        then: Callable | None = None,
+    ) -> Ticket | None: ...
+    def send(
+        self, to: int, tag: int, data: int, length: int, then: Callable | None = None
+    ) -> Ticket | None: ...
+    def recv(
+        self, source: int, tag: int, data: int, length: int, then: Callable | None = None
+    ) -> Ticket | None: ...
+    def wait(self, ticket: Ticket) -> None: ...
+    def abort(self, reason: str) -> None: ...
+    def is_aborted(self) -> bool: ...
+    def enter_cell(self, number: int) -> None: ...
+    def leave_cell(self, number: int) -> None: ...
+    def close(self) -> None: ...

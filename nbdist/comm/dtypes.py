@@ -1,0 +1,75 @@
+"""Say torch's element types and reductions in the native layer's codes."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from ._native import DType, Op
+
+_DTYPES = {
+    torch.float16: DType.float16,
+    torch.bfloat16: DType.bfloat16,
+    torch.float32: DType.float32,
+    torch.float64: DType.float64,
+    torch.int8: DType.int8,
+    torch.uint8: DType.uint8,
+    torch.int16: DType.int16,
+    torch.int32: DType.int32,
+    torch.int64: DType.int64,
+    torch.bool: DType.bool,
+}
+
+# A complex number is a pair of floats to those reductions that treat both parts alike.
+_PAIRS = {torch.complex64: DType.float32, torch.complex128: DType.float64}
+_PAIRWISE = (Op.sum, Op.avg)
+
+_OPS = {
+    dist.ReduceOp.SUM: Op.sum,
+    dist.ReduceOp.AVG: Op.avg,
+    dist.ReduceOp.PRODUCT: Op.product,
+    dist.ReduceOp.MIN: Op.min,
+    dist.ReduceOp.MAX: Op.max,
+    dist.ReduceOp.BAND: Op.band,
+    dist.ReduceOp.BOR: Op.bor,
+    dist.ReduceOp.BXOR: Op.bxor,
+}
+
+
+def number_code(tensor: torch.Tensor, op: Op) -> tuple[int, DType]:
+    """Return how many numbers of which type a reduction sees in a tensor.
+
+    Raises:
+        TypeError: the type cannot be reduced (whether it can with `op`, the native layer says).
+    """
+    code = _DTYPES.get(tensor.dtype)
+    if code is not None:
+        return tensor.numel(), code
+    if tensor.dtype in _PAIRS and op in _PAIRWISE:
+        return 2 * tensor.numel(), _PAIRS[tensor.dtype]
+    name = str(tensor.dtype).removeprefix("torch.")
+    raise TypeError(
+        f"nbdist does not reduce {name} with {op.name}; convert the tensor, or use another reduction"
+    )
+
+
+def byte_code(tensor: torch.Tensor) -> tuple[int, DType]:
+    """Return how many elements of which type are moved when a tensor is only copied."""
+    code = _DTYPES.get(tensor.dtype)
+    if code is not None:
+        return tensor.numel(), code
+    return tensor.numel() * tensor.element_size(), DType.bytes
+
+
+def op_code(op: dist.ReduceOp) -> Op:
+    """Translate a reduction.
+
+    Raises:
+        TypeError: nbdist has no such reduction.
+    """
+    for known, code in _OPS.items():
+        if op == known:
+            return code
+    raise TypeError(
+        f"nbdist has no reduction {op}; use one of {', '.join(code.name for code in _OPS.values())}"
+    )

@@ -1,0 +1,268 @@
+"""torch.distributed's view of the native group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch.distributed as dist
+from torch import Tensor
+
+from ._native import ANY_SOURCE, DType, Group, Kind, Ticket
+from .dtypes import byte_code, number_code, op_code
+from .parcels import one_each, parcels, rows, splits
+from .staging import restore, stage, stage_output
+from .work import Finished, Pending
+
+Then = Callable[[Ticket], None] | None
+Call = Callable[[Then], Ticket | None]
+
+
+class RingGroup(dist.ProcessGroup):
+    """Collectives over CPU tensors between the ranks of one host.
+
+    A method for each collective torch knows, under the names of all torch versions since 2.6. Each
+    stages its tensors, and leaves the work to the native layer: on the caller's thread when called
+    synchronously, else in order on the group's progress thread.
+    """
+
+    def __init__(self, native: Group, rank: int, size: int) -> None:
+        super().__init__(rank, size)
+        self.native = native
+        self.is_open = True
+        self._rank = rank
+        self._size = size
+
+    def getBackendName(self) -> str:  # noqa: N802 - torch's name
+        return "nbdist"
+
+    def shutdown(self) -> None:
+        """Leave the group; torch calls it from destroy_process_group."""
+        self.is_open = False
+        self.native.close()
+
+    def abort(self) -> None:
+        """End the group on every rank; torch calls it from its own abort."""
+        self.native.abort("torch.distributed aborted it")
+
+    # Reductions ------------------------------------------------------------------------------------
+
+    def allreduce(self, tensors: list[Tensor], opts: Any = None) -> dist.Work:
+        op = op_code(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
+        staged = [stage_output(tensor) for tensor in tensors]
+        codes = [number_code(tensor, op) for tensor in staged]
+        calls: list[Call] = [
+            lambda then, flat=flat, count=count, code=code: self.native.all_reduce(
+                flat.data_ptr(), count, code, op, then
+            )
+            for flat, (count, code) in zip(staged, codes, strict=True)
+        ]
+        return self._launch(opts, calls, tensors, tensors, staged)
+
+    allreduce_coalesced = allreduce
+
+    def reduce(self, tensors: list[Tensor], opts: Any) -> dist.Work:
+        (tensor,) = tensors
+        op, root = op_code(opts.reduceOp), opts.rootRank
+        flat = stage_output(tensor)
+        count, code = number_code(flat, op)
+
+        def call(then: Then) -> Ticket | None:
+            return self.native.reduce(flat.data_ptr(), count, code, op, root, then)
+
+        return self._launch(opts, [call], tensors, [tensor], [flat])
+
+    def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> dist.Work:
+        (output,), (parts,) = outputs, inputs
+        one_each(parts, self._size, output)
+        return self._reduce_scatter([output], [[stage(part) for part in parts]], opts)
+
+    def reduce_scatter_single(self, output: Tensor, tensor: Tensor, opts: Any = None) -> dist.Work:
+        return self.reduce_scatter_single_coalesced([output], [tensor], opts)
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
+    ) -> dist.Work:
+        cut = [
+            rows(stage(tensor), self._size, output) for output, tensor in zip(outputs, inputs, strict=True)
+        ]
+        return self._reduce_scatter(outputs, cut, opts)
+
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def _reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> dist.Work:
+        op = op_code(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
+        staged = [stage_output(output) for output in outputs]
+        codes = [number_code(output, op) for output in staged]
+        calls: list[Call] = [
+            lambda then, flat=flat, parts=parts, count=count, code=code: self.native.reduce_scatter(
+                [part.data_ptr() for part in parts], flat.data_ptr(), count, code, op, then
+            )
+            for flat, parts, (count, code) in zip(staged, inputs, codes, strict=True)
+        ]
+        return self._launch(opts, calls, outputs, outputs, staged, keep=inputs)
+
+    # Copies ----------------------------------------------------------------------------------------
+
+    def broadcast(self, tensors: list[Tensor], opts: Any) -> dist.Work:
+        staged = [stage_output(tensor) for tensor in tensors]
+        calls: list[Call] = [
+            lambda then, flat=flat: self.native.broadcast(
+                flat.data_ptr(), *byte_code(flat), opts.rootRank, then
+            )
+            for flat in staged
+        ]
+        return self._launch(opts, calls, tensors, tensors, staged)
+
+    def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> dist.Work:
+        return self.allgather_coalesced(outputs, inputs, opts)
+
+    def allgather_coalesced(
+        self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None
+    ) -> dist.Work:
+        staged = [[stage_output(tensor) for tensor in row] for row in outputs]
+        sources = [stage(tensor) for tensor in inputs]
+        calls: list[Call] = [
+            self._gather_call(row, source) for row, source in zip(staged, sources, strict=True)
+        ]
+        flat_outputs = [tensor for row in outputs for tensor in row]
+        flat_staged = [tensor for row in staged for tensor in row]
+        return self._launch(opts, calls, outputs, flat_outputs, flat_staged, keep=sources)
+
+    def all_gather_single(self, output: Tensor, tensor: Tensor, opts: Any = None) -> dist.Work:
+        return self.all_gather_single_coalesced([output], [tensor], opts)
+
+    def all_gather_single_coalesced(
+        self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
+    ) -> dist.Work:
+        staged = [stage_output(output) for output in outputs]
+        sources = [stage(tensor) for tensor in inputs]
+        calls: list[Call] = [
+            self._gather_call(rows(output, self._size, source), source)
+            for output, source in zip(staged, sources, strict=True)
+        ]
+        return self._launch(opts, calls, outputs, outputs, staged, keep=sources)
+
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def _gather_call(self, row: Sequence[Tensor], source: Tensor) -> Call:
+        count, code = byte_code(source)
+        if all(tensor.numel() == source.numel() for tensor in row):
+            one_each(row, self._size, source)
+            places = [tensor.data_ptr() for tensor in row]
+            return lambda then: self.native.all_gather(source.data_ptr(), places, count, code, then)
+        # Uneven: every rank knows all the sizes, so every rank comes this way.
+        one_each(row, self._size)
+        sends = dict.fromkeys(range(self._size), source)
+        return self._exchange_call(Kind.all_gather, -1, sends, dict(enumerate(row)))
+
+    # Exchanges -------------------------------------------------------------------------------------
+
+    def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> dist.Work:
+        (tensor,) = inputs
+        source, root = stage(tensor), opts.rootRank
+        row = outputs[0] if self._rank == root else []
+        staged = [stage_output(output) for output in row]
+        if self._rank == root:
+            one_each(row, self._size)
+        call = self._exchange_call(Kind.gather, root, {root: source}, dict(enumerate(staged)))
+        return self._launch(opts, [call], outputs, row, staged, keep=source)
+
+    def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> dist.Work:
+        (output,) = outputs
+        flat, root = stage_output(output), opts.rootRank
+        row = [stage(tensor) for tensor in inputs[0]] if self._rank == root else []
+        if self._rank == root:
+            one_each(row, self._size)
+        call = self._exchange_call(Kind.scatter, root, dict(enumerate(row)), {root: flat})
+        return self._launch(opts, [call], outputs, outputs, [flat], keep=row)
+
+    def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> dist.Work:
+        staged = [stage_output(output) for output in outputs]
+        sources = [stage(tensor) for tensor in inputs]
+        sends, receives = one_each(sources, self._size), one_each(staged, self._size)
+        call = self._exchange_call(Kind.all_to_all, -1, sends, receives)
+        return self._launch(opts, [call], outputs, outputs, staged, keep=sources)
+
+    def all_to_all_single(
+        self,
+        output: Tensor,
+        tensor: Tensor,
+        output_sizes: list[int],
+        input_sizes: list[int],
+        opts: Any = None,
+    ) -> dist.Work:
+        flat, source = stage_output(output), stage(tensor)
+        receives = splits(flat, output_sizes, self._size)
+        sends = splits(source, input_sizes, self._size)
+        call = self._exchange_call(Kind.all_to_all, -1, sends, receives)
+        return self._launch(opts, [call], [output], [output], [flat], keep=source)
+
+    alltoall_base = all_to_all_single
+
+    def _exchange_call(
+        self,
+        kind: Kind,
+        root: int,
+        sends: dict[int, Tensor],
+        receives: dict[int, Tensor],
+    ) -> Call:
+        # Ranks may have shares of different sizes, so they compare no counts; each pair does.
+        out, into = parcels(sends), parcels(receives)
+        return lambda then: self.native.exchange(kind, root, 0, DType.bytes, out, into, then)
+
+    # Messages --------------------------------------------------------------------------------------
+
+    def send(self, tensors: list[Tensor], to: int, tag: int = 0) -> dist.Work:
+        (tensor,) = tensors
+        source = stage(tensor)
+
+        def call(then: Then) -> Ticket | None:
+            return self.native.send(to, tag, source.data_ptr(), source.nbytes, then)
+
+        return self._launch(None, [call], tensors, keep=source)
+
+    def recv(self, tensors: list[Tensor], source: int, tag: int = 0) -> dist.Work:
+        (tensor,) = tensors
+        flat = stage_output(tensor)
+
+        def call(then: Then) -> Ticket | None:
+            return self.native.recv(source, tag, flat.data_ptr(), flat.nbytes, then)
+
+        return self._launch(None, [call], tensors, tensors, [flat])
+
+    def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> dist.Work:
+        return self.recv(tensors, ANY_SOURCE, tag)
+
+    def barrier(self, opts: Any = None) -> dist.Work:
+        return self._launch(opts, [self.native.barrier], [])
+
+    # Launching -------------------------------------------------------------------------------------
+
+    def _launch(
+        self,
+        opts: Any,
+        calls: Sequence[Call],
+        result: Any,
+        outputs: Sequence[Tensor] = (),
+        staged: Sequence[Tensor] = (),
+        keep: Any = None,
+    ) -> dist.Work:
+        """Run calls to the native layer in order, then bring what was staged back.
+
+        `keep` is what must stay in memory meanwhile.
+        """
+        if opts is not None and not opts.asyncOp:
+            for call in calls:
+                call(None)
+            restore(outputs, staged)
+            return Finished(result)
+        work = Pending(self.native, result, lambda: restore(outputs, staged), (keep, calls))
+        for call in calls[:-1]:
+            call(work.ignore)
+        if calls:
+            work.ticket = calls[-1](work.complete)
+            return work
+        return Finished(result)

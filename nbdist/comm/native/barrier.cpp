@@ -1,0 +1,11 @@
+#include "collectives.h"
+
+namespace nbdist {
+
+// To have agreed on the operation is to have met.
+void barrier(World& world) {
+    Operation operation(world, {.kind = Kind::barrier});
+    world.agree();
+}
+
+}  // namespace nbdist

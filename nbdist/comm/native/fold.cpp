@@ -1,0 +1,241 @@
+#include "fold.h"
+
+#include <cstdint>
+#include <type_traits>
+
+#include "half.h"
+
+namespace nbdist {
+
+namespace {
+
+// An element as it is stored, and as it is accumulated.
+template <class T>
+struct Element {
+    using Sum = T;
+    static NBDIST_INLINE T load(T value) { return value; }
+    static NBDIST_INLINE T store(T value) { return value; }
+};
+
+template <>
+struct Element<BFloat16> {
+    using Sum = float;
+    static NBDIST_INLINE float load(BFloat16 value) { return widen(value); }
+    static NBDIST_INLINE BFloat16 store(float value) { return narrow_bfloat16(value); }
+};
+
+template <>
+struct Element<Float16> {
+    using Sum = float;
+    static NBDIST_INLINE float load(Float16 value) { return widen(value); }
+    static NBDIST_INLINE Float16 store(float value) { return narrow_float16(value); }
+};
+
+// Integers wrap round, as torch's do; the arithmetic is unsigned because signed overflow is undefined.
+template <class T>
+using Wrapping = typename std::conditional_t<std::is_integral_v<T> && (sizeof(T) >= sizeof(int)),
+                                             std::make_unsigned<T>, std::type_identity<T>>::type;
+
+struct Sum {
+    template <class T>
+    static NBDIST_INLINE T apply(T a, T b) {
+        return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+    }
+};
+
+struct Product {
+    template <class T>
+    static NBDIST_INLINE T apply(T a, T b) {
+        if constexpr (sizeof(T) == 2 && std::is_integral_v<T>)
+            return static_cast<T>(static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b));
+        else
+            return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+    }
+};
+
+// A NaN on any rank is a NaN in the result (b != b holds for nothing else).
+struct Min {
+    template <class T>
+    static NBDIST_INLINE T apply(T a, T b) {
+        return (b < a || b != b) ? b : a;
+    }
+};
+
+struct Max {
+    template <class T>
+    static NBDIST_INLINE T apply(T a, T b) {
+        return (b > a || b != b) ? b : a;
+    }
+};
+
+struct And {
+    template <class T>
+    static NBDIST_INLINE T apply(T a, T b) {
+        return static_cast<T>(a & b);
+    }
+};
+
+struct Or {
+    template <class T>
+    static NBDIST_INLINE T apply(T a, T b) {
+        return static_cast<T>(a | b);
+    }
+};
+
+struct Xor {
+    template <class T>
+    static NBDIST_INLINE T apply(T a, T b) {
+        return static_cast<T>(a ^ b);
+    }
+};
+
+template <class T, class Operation, bool average>
+NBDIST_INLINE void fold(void* out, const void* const* in, int inputs, std::size_t count) {
+    using E = Element<T>;
+    using Accumulator = typename E::Sum;
+    constexpr std::size_t tile = 512;  // the sums stay in the first-level cache
+    T* to = static_cast<T*>(out);
+    [[maybe_unused]] const Accumulator divisor = static_cast<Accumulator>(inputs);
+    for (std::size_t begin = 0; begin < count; begin += tile) {
+        const std::size_t n = count - begin < tile ? count - begin : tile;
+        alignas(64) Accumulator sum[tile];
+        const T* first = static_cast<const T*>(in[0]) + begin;
+        for (std::size_t i = 0; i < n; ++i) sum[i] = E::load(first[i]);
+        for (int rank = 1; rank < inputs; ++rank) {
+            const T* next = static_cast<const T*>(in[rank]) + begin;
+            for (std::size_t i = 0; i < n; ++i) sum[i] = Operation::apply(sum[i], E::load(next[i]));
+        }
+        for (std::size_t i = 0; i < n; ++i) {
+            if constexpr (average)
+                to[begin + i] = E::store(sum[i] / divisor);
+            else
+                to[begin + i] = E::store(sum[i]);
+        }
+    }
+}
+
+// The same body, compiled for each instruction set. Only these functions may use the wide ones.
+template <class T, class Operation, bool average>
+void fold_base(void* out, const void* const* in, int inputs, std::size_t count) {
+    fold<T, Operation, average>(out, in, inputs, count);
+}
+
+#if defined(__x86_64__)
+template <class T, class Operation, bool average>
+__attribute__((target("avx2,bmi2"))) void fold_avx2(void* out, const void* const* in, int inputs,
+                                                    std::size_t count) {
+    fold<T, Operation, average>(out, in, inputs, count);
+}
+
+template <class T, class Operation, bool average>
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2,prefer-vector-width=512"))) void fold_avx512(
+    void* out, const void* const* in, int inputs, std::size_t count) {
+    fold<T, Operation, average>(out, in, inputs, count);
+}
+
+enum class Width { base, avx2, avx512 };
+
+Width width() {
+    static const Width found = [] {
+        if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512vl"))
+            return Width::avx512;
+        return __builtin_cpu_supports("avx2") ? Width::avx2 : Width::base;
+    }();
+    return found;
+}
+#endif
+
+template <class T, class Operation, bool average = false>
+Fold choose() {
+#if defined(__x86_64__)
+    if (width() == Width::avx512) return fold_avx512<T, Operation, average>;
+    if (width() == Width::avx2) return fold_avx2<T, Operation, average>;
+#endif
+    return fold_base<T, Operation, average>;
+}
+
+template <class T>
+Fold arithmetic(Op op) {
+    switch (op) {
+        case Op::sum:
+            return choose<T, Sum>();
+        case Op::product:
+            return choose<T, Product>();
+        case Op::min:
+            return choose<T, Min>();
+        case Op::max:
+            return choose<T, Max>();
+        default:
+            return nullptr;
+    }
+}
+
+template <class T>
+Fold floating(Op op) {
+    return op == Op::avg ? choose<T, Sum, true>() : arithmetic<T>(op);
+}
+
+template <class T>
+Fold bitwise(Op op) {
+    switch (op) {
+        case Op::band:
+            return choose<T, And>();
+        case Op::bor:
+            return choose<T, Or>();
+        case Op::bxor:
+            return choose<T, Xor>();
+        default:
+            return arithmetic<T>(op);
+    }
+}
+
+// Booleans are the bytes 0 and 1: the sum is logical or, the product logical and.
+Fold logical(Op op) {
+    switch (op) {
+        case Op::sum:
+        case Op::max:
+        case Op::bor:
+            return choose<std::uint8_t, Or>();
+        case Op::product:
+        case Op::min:
+        case Op::band:
+            return choose<std::uint8_t, And>();
+        case Op::bxor:
+            return choose<std::uint8_t, Xor>();
+        default:
+            return nullptr;
+    }
+}
+
+}  // namespace
+
+Fold fold_for(DType type, Op op) {
+    switch (type) {
+        case DType::f16:
+            return floating<Float16>(op);
+        case DType::bf16:
+            return floating<BFloat16>(op);
+        case DType::f32:
+            return floating<float>(op);
+        case DType::f64:
+            return floating<double>(op);
+        case DType::i8:
+            return bitwise<std::int8_t>(op);
+        case DType::u8:
+            return bitwise<std::uint8_t>(op);
+        case DType::i16:
+            return bitwise<std::int16_t>(op);
+        case DType::i32:
+            return bitwise<std::int32_t>(op);
+        case DType::i64:
+            return bitwise<std::int64_t>(op);
+        case DType::boolean:
+            return logical(op);
+        case DType::bytes:
+            return nullptr;
+    }
+    return nullptr;
+}
+
+}  // namespace nbdist

@@ -1,0 +1,20 @@
+// The arithmetic of every reduction: fold the inputs of all ranks, in rank order, into one output.
+#pragma once
+
+#include <cstddef>
+
+#include "dtype.h"
+
+namespace nbdist {
+
+// out[i] = in[0][i] op in[1][i] op ... op in[inputs-1][i], for `count` elements. `out` may be one of the
+// inputs, and overlaps none otherwise. The 16-bit floats are accumulated in float and rounded once; avg
+// divides the sum by `inputs`. The order is fixed, so every rank that folds the same inputs gets the same
+// bits.
+using Fold = void (*)(void* out, const void* const* in, int inputs, std::size_t count);
+
+// The fold for a type and a reduction, in the widest instruction set this machine has; null where the
+// pair has no meaning (band of float32).
+Fold fold_for(DType type, Op op);
+
+}  // namespace nbdist

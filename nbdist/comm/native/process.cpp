@@ -1,0 +1,46 @@
+#include "process.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace nbdist {
+
+Fd::~Fd() {
+    if (fd_ >= 0) close(fd_);
+}
+
+std::optional<std::uint64_t> start_time(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string line;
+    if (!std::getline(file, line)) return std::nullopt;
+    // The second field, the program's name, may hold anything: count from the last parenthesis.
+    std::istringstream rest(line.substr(line.rfind(')') + 2));
+    std::string field;
+    for (int i = 3; i <= 22; ++i) rest >> field;
+    return std::stoull(field);
+}
+
+Fd watch(pid_t pid, std::uint64_t started) {
+    Fd fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    // Looked up after the descriptor is held: a process id used anew shows another start.
+    if (!fd || start_time(pid) != started) return Fd();
+    return fd;
+}
+
+bool on_main_thread() {
+    return getpid() == static_cast<pid_t>(syscall(SYS_gettid));
+}
+
+int usable_cores() {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    return std::max(1, CPU_COUNT(&set));
+}
+
+}  // namespace nbdist

@@ -1,0 +1,124 @@
+#include "segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace nbdist {
+
+namespace {
+
+constexpr char magic[8] = {'n', 'b', 'd', 'i', 's', 't', 's', 'h'};
+constexpr std::uint32_t version = 1;
+
+[[noreturn]] void fail(const std::string& what) {
+    throw std::system_error(errno, std::generic_category(), what);
+}
+
+template <class Number>
+Number number(const std::string& text, const std::string& whole) {
+    Number value{};
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+        throw std::invalid_argument("'" + whole + "' is no endpoint; pass what open_endpoint() returned");
+    return value;
+}
+
+}  // namespace
+
+std::string Address::text() const {
+    std::string hex;
+    for (std::uint8_t byte : nonce) {
+        hex += "0123456789abcdef"[byte >> 4];
+        hex += "0123456789abcdef"[byte & 15];
+    }
+    return "shm:" + std::to_string(pid) + ":" + std::to_string(fd) + ":" + std::to_string(started) + ":" +
+           hex;
+}
+
+Address Address::parse(const std::string& text) {
+    std::vector<std::string> parts(1);
+    for (char c : text) {
+        if (c == ':')
+            parts.emplace_back();
+        else
+            parts.back() += c;
+    }
+    if (parts.size() != 5 || parts[0] != "shm" || parts[4].size() != 32)
+        throw std::invalid_argument("'" + text + "' is no endpoint; pass what open_endpoint() returned");
+    Address address;
+    address.pid = number<pid_t>(parts[1], text);
+    address.fd = number<int>(parts[2], text);
+    address.started = number<std::uint64_t>(parts[3], text);
+    for (std::size_t i = 0; i < address.nonce.size(); ++i) {
+        const char* digits = parts[4].data() + 2 * i;
+        auto [end, error] = std::from_chars(digits, digits + 2, address.nonce[i], 16);
+        if (error != std::errc() || end != digits + 2)
+            throw std::invalid_argument("'" + text + "' is no endpoint; pass what open_endpoint() returned");
+    }
+    return address;
+}
+
+Segment::Segment(int fd, std::size_t bytes) : bytes_(bytes) {
+    void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base == MAP_FAILED) fail("mapping a segment of shared memory");
+    base_ = static_cast<std::byte*>(base);
+    // A forked child (a DataLoader's worker) is no rank.
+    madvise(base, bytes, MADV_DONTFORK);
+}
+
+Segment::~Segment() {
+    if (base_ != nullptr) munmap(base_, bytes_);
+}
+
+Segment::Segment(Segment&& other) noexcept
+    : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
+
+Endpoint::Endpoint() : fd_(memfd_create("nbdist", MFD_CLOEXEC)) {
+    if (!fd_) fail("making a segment of shared memory");
+    if (ftruncate(fd_.get(), sizeof(Control)) != 0) fail("sizing a segment of shared memory");
+    address_.pid = getpid();
+    address_.fd = fd_.get();
+    address_.started = start_time(address_.pid).value_or(0);
+    if (getrandom(address_.nonce.data(), address_.nonce.size(), 0) < 0) fail("drawing a nonce");
+
+    // The file begins as zeros, which is what every counter, bell and state begins with.
+    Segment segment(fd_.get(), sizeof(Control));
+    Control& control = segment.control();
+    std::memcpy(control.magic, magic, sizeof magic);
+    control.version = version;
+    std::memcpy(control.nonce, address_.nonce.data(), address_.nonce.size());
+}
+
+Segment Endpoint::map(int size) const {
+    const std::size_t total = Layout(size).total;
+    if (ftruncate(fd_.get(), static_cast<off_t>(total)) != 0) fail("sizing a segment of shared memory");
+    return Segment(fd_.get(), total);
+}
+
+Segment map_peer(const Address& address, int size) {
+    const std::string path = "/proc/" + std::to_string(address.pid) + "/fd/" + std::to_string(address.fd);
+    Fd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!fd) fail("opening the segment of process " + std::to_string(address.pid));
+    if (lseek(fd.get(), 0, SEEK_END) < static_cast<off_t>(sizeof(Control)))
+        throw std::runtime_error("process " + std::to_string(address.pid) + " has another file there");
+    // The peer may not have grown its file yet. Mapping beyond the end is allowed; `ready` says when
+    // touching it is.
+    Segment segment(fd.get(), Layout(size).total);
+    const Control& control = segment.control();
+    if (std::memcmp(control.magic, magic, sizeof magic) != 0 || control.version != version ||
+        std::memcmp(control.nonce, address.nonce.data(), address.nonce.size()) != 0)
+        throw std::runtime_error("process " + std::to_string(address.pid) + " has another file there");
+    return segment;
+}
+
+}  // namespace nbdist

@@ -1,0 +1,106 @@
+#include "world.h"
+
+namespace nbdist {
+
+namespace {
+
+std::atomic<std::uint64_t> moved{0};
+
+std::string describe(const Signature& signature) {
+    std::string text = name_of(signature.kind);
+    std::string arguments;
+    auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
+    if (signature.op != Op::none) add(name_of(signature.op));
+    if (signature.count > 0) add(std::to_string(signature.count) + " x " + name_of(signature.type));
+    if (signature.root >= 0) add("root " + std::to_string(signature.root));
+    return text + "(" + arguments + ")";
+}
+
+}  // namespace
+
+World::World(const Members& members, Vigil& vigil) : members_(members), vigil_(vigil) {
+    for (int peer = 0; peer < size(); ++peer) {
+        Control& control = members.control(peer);
+        vigil.wait(control.progress_bell, {Kind::form, peer},
+                   [&] { return control.presence.ready.load(std::memory_order_acquire) != 0; });
+        if (members.recognises(peer)) continue;
+        const std::string reason = "rank " + std::to_string(peer) +
+                                   " belongs to another group (its secret, " +
+                                   "generation, rank or world size differs)";
+        vigil.abort(peer, reason);
+        throw Aborted("the group was not formed: " + reason + "; form it anew with one secret on every rank",
+                      peer, "init_process_group");
+    }
+}
+
+void World::open(const Signature& signature) {
+    vigil_.check(signature.kind);
+    Progress& own = members_.own().progress;
+    signature_ = signature;
+    own.signatures[sequence_ % 2] = signature;
+    publish(&Progress::opened, sequence_);
+}
+
+bool World::all_open(std::chrono::milliseconds patience) {
+    const auto until = std::chrono::steady_clock::now() + patience;
+    for (int peer = 0; peer < size(); ++peer) {
+        Control& control = members_.control(peer);
+        auto here = [&] { return control.progress.opened.load(std::memory_order_acquire) > sequence_; };
+        while (!here()) {
+            const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(
+                until - std::chrono::steady_clock::now());
+            if (rest.count() <= 0) return false;
+            control.progress_bell.sleep(rest, here);
+        }
+    }
+    return true;
+}
+
+void World::agree() {
+    for (int peer = 0; peer < size(); ++peer) {
+        await(peer, &Progress::opened, sequence_);
+        const Signature theirs = members_.control(peer).progress.signatures[sequence_ % 2];
+        if (theirs == signature_) continue;
+        // Told from the lower rank's side, so that both ranks of a pair say the same.
+        const int low = std::min(peer, rank()), high = std::max(peer, rank());
+        const Signature& first = low == rank() ? signature_ : theirs;
+        const Signature& second = low == rank() ? theirs : signature_;
+        const std::string reason = "ranks issued different collectives: rank " + std::to_string(low) + " " +
+                                   describe(first) + ", rank " + std::to_string(high) + " " +
+                                   describe(second) + "; call the same ones in the same order on every rank";
+        vigil_.abort(high, reason, true);
+        vigil_.check(signature_.kind);
+    }
+}
+
+void World::await_free(std::uint64_t block) {
+    if (block < slot_count) return;
+    await_all(&Progress::finished, block - slot_count);
+}
+
+void World::await(int peer, Counter counter, std::uint64_t block) {
+    Control& control = members_.control(peer);
+    auto through = [&] { return (control.progress.*counter).load(std::memory_order_acquire) > block; };
+    if (!through()) vigil_.wait(control.progress_bell, {signature_.kind, peer}, through);
+}
+
+void World::await_all(Counter counter, std::uint64_t block) {
+    for (int peer = 0; peer < size(); ++peer)
+        if (peer != rank()) await(peer, counter, block);
+}
+
+void World::publish(Counter counter, std::uint64_t block) {
+    Control& own = members_.own();
+    (own.progress.*counter).store(block + 1, std::memory_order_release);
+    own.progress_bell.ring();
+}
+
+void count_moved(std::uint64_t bytes) {
+    moved.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+std::uint64_t bytes_moved() {
+    return moved.load(std::memory_order_relaxed);
+}
+
+}  // namespace nbdist

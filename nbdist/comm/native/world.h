@@ -1,0 +1,71 @@
+// The protocol all collectives share: operations in one order, blocks in numbered slots.
+//
+// Every rank issues the same operations in the same order, and each operation takes the same number of
+// blocks on every rank, so block numbers agree without a word. Block b uses slot b % 4 of every segment.
+// A rank writes only its own slots and its own counters; it reads those of the others.
+#pragma once
+
+#include "vigil.h"
+
+namespace nbdist {
+
+using Counter = std::atomic<std::uint64_t> Progress::*;
+
+class World {
+  public:
+    // Wait until every rank has mapped its own segment; refuse strangers.
+    World(const Members& members, Vigil& vigil);
+
+    int rank() const { return members_.rank(); }
+    int size() const { return members_.size(); }
+
+    // Say what this rank does next. Calling it twice for one operation does no harm.
+    void open(const Signature& signature);
+    // Whether every rank says so within `patience`.
+    bool all_open(std::chrono::milliseconds patience);
+    // Wait until every rank has opened the operation, and throw Mismatch unless all opened the same.
+    void agree();
+    void close() { ++sequence_; }
+
+    // Number the next `blocks` blocks; returns the first.
+    std::uint64_t take(std::uint64_t blocks) {
+        const std::uint64_t first = next_block_;
+        next_block_ += blocks;
+        return first;
+    }
+
+    std::byte* slot(int rank, std::uint64_t block) const { return members_.slot(rank, block); }
+    std::byte* own_slot(std::uint64_t block) const { return members_.slot(rank(), block); }
+
+    // Wait until nobody reads the slot that `block` will use, left from four blocks ago.
+    void await_free(std::uint64_t block);
+    // Wait until `peer` is through `block` as far as `counter` tells.
+    void await(int peer, Counter counter, std::uint64_t block);
+    void await_all(Counter counter, std::uint64_t block);
+    // Tell the others that this rank is through `block`.
+    void publish(Counter counter, std::uint64_t block);
+
+  private:
+    const Members& members_;
+    Vigil& vigil_;
+    Signature signature_;
+    std::uint64_t sequence_ = 0;
+    std::uint64_t next_block_ = 0;
+};
+
+// An operation from its opening to its end.
+class Operation {
+  public:
+    Operation(World& world, const Signature& signature) : world_(world) { world.open(signature); }
+    ~Operation() { world_.close(); }
+    Operation(const Operation&) = delete;
+
+  private:
+    World& world_;
+};
+
+// Payload bytes this process has sent to other ranks, over all groups.
+void count_moved(std::uint64_t bytes);
+std::uint64_t bytes_moved();
+
+}  // namespace nbdist

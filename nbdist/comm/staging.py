@@ -1,0 +1,68 @@
+"""Hand tensors to the native layer, which takes contiguous CPU memory only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def stage(tensor: Tensor) -> Tensor:
+    """Return the tensor itself where the native layer can take it, else a contiguous copy on the CPU.
+
+    This is the one place where tensors of other devices and strided views become plain memory;
+    `restore` is the way back.
+
+    Raises:
+        TypeError: the tensor has no elements in memory (sparse, meta).
+    """
+    if tensor.layout is not torch.strided or tensor.is_meta:
+        raise TypeError(
+            f"nbdist moves dense tensors, and this one is {tensor.layout} on {tensor.device}; "
+            "convert it with .to_dense() first"
+        )
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    return tensor.detach().cpu().contiguous() if not _is_plain(tensor) else tensor
+
+
+def stage_output(tensor: Tensor) -> Tensor:
+    """Stage a tensor that will be written.
+
+    Raises:
+        ValueError: two of its elements share memory, so that no result could be right.
+    """
+    if not _is_plain(tensor) and overlaps(tensor):
+        raise ValueError(
+            f"elements of this tensor share memory (shape {tuple(tensor.shape)}, strides {tensor.stride()}); "
+            "pass a copy made with .clone()"
+        )
+    return stage(tensor)
+
+
+def restore(tensors: Sequence[Tensor], staged: Sequence[Tensor]) -> None:
+    """Copy results back into the tensors that had to be staged."""
+    for tensor, copy in zip(tensors, staged, strict=True):
+        if copy is not tensor:
+            with torch.no_grad():
+                tensor.copy_(copy)
+
+
+def overlaps(tensor: Tensor) -> bool:
+    """Whether two elements of a strided tensor may lie at one address."""
+    if tensor.layout is not torch.strided or tensor.numel() < 2:
+        return False
+    reach = 0
+    axes = sorted(zip(tensor.stride(), tensor.shape, strict=True))
+    for stride, length in axes:
+        if length == 1:
+            continue
+        if stride <= reach:
+            return True
+        reach += stride * (length - 1)
+    return False
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    return tensor.is_cpu and tensor.is_contiguous() and tensor.layout is torch.strided

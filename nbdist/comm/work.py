@@ -1,0 +1,140 @@
+"""The handles a collective returns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ._native import Group, Ticket
+
+FOREVER = timedelta(0)
+
+
+class Finished(dist.Work):
+    """Work that was done before its handle was made."""
+
+    def __init__(self, result: Any, source: int = -1) -> None:
+        super().__init__()
+        self._result = result
+        self._source = source
+
+    def wait(self, timeout: timedelta = FOREVER) -> bool:
+        return True
+
+    def is_completed(self) -> bool:
+        return True
+
+    def is_success(self) -> bool:
+        return True
+
+    def exception(self) -> BaseException | None:
+        return None
+
+    def result(self) -> Any:
+        return self._result
+
+    def synchronize(self) -> None:
+        pass
+
+    def source_rank(self) -> int:
+        return self._source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        future: torch.futures.Future[Any] = torch.futures.Future()
+        future.set_result(self._result)
+        return future
+
+
+class Pending(dist.Work):
+    """Work on a native thread. It holds the tensors until they have been moved.
+
+    `finish` runs once, after the data has arrived and before anybody sees the work completed.
+    """
+
+    def __init__(self, group: Group, result: Any, finish: Callable[[], None], keep: Any) -> None:
+        super().__init__()
+        self._group = group
+        self._result = result
+        self._finish = finish
+        self._keep = keep
+        self._source = -1
+        self._lock = threading.Lock()
+        self._completed = False
+        self._error: BaseException | None = None
+        self._trigger: torch.futures.Future[None] | None = None
+        self._future: torch.futures.Future[Any] | None = None
+        self.ticket: Ticket | None = None
+
+    def complete(self, ticket: Ticket) -> None:
+        """Take note that the native work is done; called by the native layer and by waiters."""
+        with self._lock:
+            if self._completed:
+                return
+            try:
+                ticket.rethrow()
+                self._finish()
+            except Exception as error:  # noqa: BLE001 - it is kept, and raised to whoever waits
+                self._error = error
+            self._completed = True
+            self._source = ticket.source
+            trigger = self._trigger
+        if trigger is not None:
+            trigger.set_result(None)
+
+    def ignore(self, ticket: Ticket) -> None:
+        """Stand for the earlier parts of a work of several: an error in one is one in the last, too."""
+
+    def wait(self, timeout: timedelta = FOREVER) -> bool:
+        assert self.ticket is not None
+        if not self._completed:
+            self._group.wait(self.ticket)
+            self.complete(self.ticket)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def is_completed(self) -> bool:
+        return self._completed
+
+    def is_success(self) -> bool:
+        return self._completed and self._error is None
+
+    def exception(self) -> BaseException | None:
+        return self._error
+
+    def result(self) -> Any:
+        return self._result
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def source_rank(self) -> int:
+        return self._source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        # An exception set on a Future crashes the DDP reducer that waits for it in C++; one raised by a
+        # callback becomes an error that it understands. Hence two futures.
+        with self._lock:
+            if self._future is None:
+                self._trigger = torch.futures.Future()
+                self._future = self._trigger.then(self._outcome)
+                fire = self._completed
+            else:
+                fire = False
+        if fire and self._trigger is not None:
+            self._trigger.set_result(None)
+        return self._future
+
+    def _outcome(self, _: torch.futures.Future[None]) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._result

@@ -1,0 +1,151 @@
+"""The life of this rank's groups: formed, aborted, left; and the cell the rank is in."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Sequence
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from ..settings import Settings
+from . import _native
+from .group import RingGroup
+from .rendezvous import Plan, meet
+
+BACKEND = "nbdist"
+
+# How long asynchronous work may wait for the other ranks on its caller's thread.
+_PATIENCE = 0.001
+
+_lock = threading.Lock()
+_groups: weakref.WeakSet[RingGroup] = weakref.WeakSet()
+_world: weakref.ref[RingGroup] | None = None
+_endpoint: _native.Endpoint | None = None
+_plan: Plan | None = None
+_cell = 0
+
+
+def open_endpoint() -> bytes:
+    """Open this rank's segment of a group to be formed; the bytes tell the others how to map it."""
+    global _endpoint
+    _endpoint = _native.Endpoint()
+    return _endpoint.address.encode()
+
+
+def form_world(
+    endpoints: Sequence[bytes], rank: int, secret: bytes, generation: int, store: dist.Store
+) -> None:
+    """Make the ranks behind `endpoints` one group, torch.distributed's default one.
+
+    The endpoint of this rank is the one it opened last.
+
+    Raises:
+        ValueError: this rank's endpoint is not at its place in the list.
+        GroupAborted: a rank died, or holds another secret, generation, rank or world size.
+    """
+    global _plan
+    if _endpoint is None:
+        raise ValueError("this rank has no endpoint; call open_endpoint() first")
+    _plan = Plan(tuple(endpoint.decode() for endpoint in endpoints), secret, generation)
+    try:
+        dist.init_process_group(f"cpu:{BACKEND}", store=store, rank=rank, world_size=len(endpoints))
+    finally:
+        _plan = None
+
+
+def leave_world() -> None:
+    """Drop the group, aborted or not, without waiting for anybody."""
+    global _endpoint
+    _endpoint = None
+    if _current() is not None and dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def abort(reason: str) -> None:
+    """End the group's generation on every rank: whoever waits in a collective raises GroupAborted.
+
+    Any thread may call it. The first reason wins.
+    """
+    world = _current()
+    if world is not None:
+        world.native.abort(reason)
+
+
+def is_aborted() -> bool:
+    """Whether the group's generation is over."""
+    world = _current()
+    return world is not None and world.native.is_aborted()
+
+
+def enter_cell(number: int) -> None:
+    """Tell the other ranks which cell this rank is in."""
+    global _cell
+    _cell = number
+    for group in list(_groups):
+        if group.is_open:
+            group.native.enter_cell(number)
+
+
+def leave_cell(number: int) -> None:
+    """Finish what is queued, then tell the other ranks that nothing more will come from this cell."""
+    for group in list(_groups):
+        if group.is_open:
+            group.native.leave_cell(number)
+
+
+def bytes_moved() -> int:
+    """Count the payload bytes this rank has sent to others, over all generations."""
+    return _native.bytes_moved()
+
+
+def register() -> None:
+    """Make `init_process_group("nbdist")` known to torch."""
+    dist.Backend.register_backend(BACKEND, _create, devices=["cpu", "cuda"])
+    atexit.register(_close_all)
+
+
+def _create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> RingGroup:
+    global _endpoint, _world
+    with _lock:
+        parent = _current()
+        if _plan is not None and parent is None:
+            endpoint, plan = _endpoint, _plan
+            _endpoint = None
+        else:
+            endpoint = _native.Endpoint()
+            plan = meet(store, rank, size, endpoint.address, timeout)
+        assert endpoint is not None
+        limit = Settings.from_environment().collective_timeout
+        full = size * torch.get_num_threads() >= len(os.sched_getaffinity(0))
+        native = _native.Group(
+            endpoint,
+            list(plan.endpoints),
+            rank,
+            plan.digests(),
+            parent=parent.native if parent is not None else None,
+            limit=limit,
+            patience=_PATIENCE if full else 0.0,
+        )
+        group = RingGroup(native, rank, size)
+        if _cell:
+            native.enter_cell(_cell)
+        _groups.add(group)
+        if parent is None:
+            _world = weakref.ref(group)
+        return group
+
+
+def _current() -> RingGroup | None:
+    group = _world() if _world is not None else None
+    return group if group is not None and group.is_open else None
+
+
+def _close_all() -> None:
+    # Threads of ours must not outlive the interpreter they report to.
+    for group in list(_groups):
+        group.shutdown()
