@@ -55,9 +55,16 @@ def call(
     return results
 
 
+def _kind_of(error: RemoteError) -> Any:
+    return getattr(errors, error.ename, None)
+
+
 def _our_error(failed: dict[int, RemoteError]) -> NbdistError:
-    first = next(iter(failed.values()))
-    kind = getattr(errors, first.ename, None)
+    # A rank that was only released tells less than the one that released it.
+    first = min(
+        failed.values(), key=lambda error: _kind_of(error) in (errors.GroupAborted, errors.GroupError)
+    )
+    kind = _kind_of(first)
     if isinstance(kind, type) and issubclass(kind, NbdistError) and kind is not errors.RankError:
         return kind(first.evalue)
     ranks = rank_list(list(failed))

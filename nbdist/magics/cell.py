@@ -113,13 +113,12 @@ def _send_names(session: Session, cluster: Cluster, options: CellOptions, assign
         cluster.form_group()
     try:
         for name, packed in models:
-            cluster.call(
-                "receive_model", each={r: (name, packed if r == 0 else None) for r in range(cluster.n)}
-            )
+            each = {rank: (name, packed if rank == 0 else None) for rank in range(cluster.n)}
+            cluster.call_in_step("receive_model", each=each)
         for name, parts in shards:
             cluster.call("receive_shard", each={r: (name, part) for r, part in enumerate(parts)})
         if from_ranks:
-            cluster.call(
+            cluster.call_in_step(
                 "distribute",
                 [name for name, is_model in from_ranks if is_model],
                 [name for name, is_model in from_ranks if not is_model],

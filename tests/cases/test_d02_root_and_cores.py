@@ -39,9 +39,9 @@ def test_four_ranks_share_two_cores(tmp_path: Path) -> None:
 
 
 def test_a_users_thread_count_wins(tmp_path: Path) -> None:
-    with Notebook(tmp_path, env={"OMP_NUM_THREADS": "3"}) as notebook:
+    with Notebook(tmp_path, env={"OMP_NUM_THREADS": "2"}) as notebook:
         notebook.ok("%load_ext nbdist\n%nbdist start -n 4", timeout=90)
-        assert _threads(notebook) == [3, 3, 3, 3]
+        assert _threads(notebook) == [2, 2, 2, 2]
 
 
 def test_only_root_gets_the_run_as_root_switch(monkeypatch: pytest.MonkeyPatch) -> None:

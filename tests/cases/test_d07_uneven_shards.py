@@ -37,5 +37,5 @@ def test_every_sample_once_and_equal_weights(notebook: Notebook) -> None:
 
 def test_a_rank_is_sent_only_its_shard(notebook: Notebook) -> None:
     notebook.ok("import numpy\nbig = numpy.arange(10.0)")
-    said = notebook.ok("%%distributed --shard big\nprint(len(big), big.total, len(big.base))").stdout
+    said = notebook.ok("%%distributed --shard big\nprint(len(big), big.total, len(big.data))").stdout
     assert sorted(set(re.findall(r"(\d+) 10 (\d+)", said))) == [("2", "2"), ("3", "3")]
