@@ -96,16 +96,27 @@ class Group:
         patience: float = 0.0,
     ) -> None: ...
     def all_reduce(
-        self, data: int, count: int, dtype: DType, op: Op, then: Callable | None = None
+        self, data: int, count: int, dtype: DType, op: Op, then: Callable[[Ticket], None] | None = None
     ) -> Ticket | None: ...
     def reduce(
-        self, data: int, count: int, dtype: DType, op: Op, root: int, then: Callable | None = None
+        self,
+        data: int,
+        count: int,
+        dtype: DType,
+        op: Op,
+        root: int,
+        then: Callable[[Ticket], None] | None = None,
     ) -> Ticket | None: ...
     def broadcast(
-        self, data: int, count: int, dtype: DType, root: int, then: Callable | None = None
+        self, data: int, count: int, dtype: DType, root: int, then: Callable[[Ticket], None] | None = None
     ) -> Ticket | None: ...
     def all_gather(
-        self, source: int, outputs: Sequence[int], count: int, dtype: DType, then: Callable | None = None
+        self,
+        source: int,
+        outputs: Sequence[int],
+        count: int,
+        dtype: DType,
+        then: Callable[[Ticket], None] | None = None,
     ) -> Ticket | None: ...
     def reduce_scatter(
         self,
@@ -114,9 +125,9 @@ class Group:
         count: int,
         dtype: DType,
         op: Op,
-        then: Callable | None = None,
+        then: Callable[[Ticket], None] | None = None,
     ) -> Ticket | None: ...
-    def barrier(self, then: Callable | None = None) -> Ticket | None: ...
+    def barrier(self, then: Callable[[Ticket], None] | None = None) -> Ticket | None: ...
     def exchange(
         self,
         kind: Kind,
@@ -125,13 +136,13 @@ class Group:
         dtype: DType,
         sends: Sequence[tuple[int, int, int]],
         receives: Sequence[tuple[int, int, int]],
-        then: Callable | None = None,
+        then: Callable[[Ticket], None] | None = None,
     ) -> Ticket | None: ...
     def send(
-        self, to: int, tag: int, data: int, length: int, then: Callable | None = None
+        self, to: int, tag: int, data: int, length: int, then: Callable[[Ticket], None] | None = None
     ) -> Ticket | None: ...
     def recv(
-        self, source: int, tag: int, data: int, length: int, then: Callable | None = None
+        self, source: int, tag: int, data: int, length: int, then: Callable[[Ticket], None] | None = None
     ) -> Ticket | None: ...
     def wait(self, ticket: Ticket) -> None: ...
     def abort(self, reason: str) -> None: ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 
@@ -61,15 +63,14 @@ def byte_code(tensor: torch.Tensor) -> tuple[int, DType]:
     return tensor.numel() * tensor.element_size(), DType.bytes
 
 
-def op_code(op: dist.ReduceOp) -> Op:
-    """Translate a reduction.
+def op_code(op: Any) -> Op:
+    """Translate a torch.distributed.ReduceOp.
 
     Raises:
         TypeError: nbdist has no such reduction.
     """
-    for known, code in _OPS.items():
-        if op == known:
-            return code
-    raise TypeError(
-        f"nbdist has no reduction {op}; use one of {', '.join(code.name for code in _OPS.values())}"
-    )
+    code = _OPS.get(op.op)
+    if code is None:
+        names = ", ".join(known.name for known in _OPS.values())
+        raise TypeError(f"nbdist has no reduction {op.op.name}; use one of {names}")
+    return code

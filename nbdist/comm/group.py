@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch.distributed as dist
 from torch import Tensor
 
-from ._native import ANY_SOURCE, DType, Group, Kind, Ticket
+from ._native import ANY_SOURCE, DType, Group, Kind, Op, Ticket
 from .dtypes import byte_code, number_code, op_code
 from .parcels import one_each, parcels, rows, splits
 from .staging import restore, stage, stage_output
 from .work import Finished, Pending
 
-Then = Callable[[Ticket], None] | None
-Call = Callable[[Then], Ticket | None]
+# torch's stub lists overloads for direct callers; torch itself calls each method in the one form below.
+# mypy: disable-error-code="override,assignment,call-arg"
+
+Call = Callable[[Callable[[Ticket], None] | None], Ticket | None]
+"""A collective, ready to go: called with None it runs; else it is handed over, and the callee tells."""
 
 
 class RingGroup(dist.ProcessGroup):
@@ -48,13 +52,11 @@ class RingGroup(dist.ProcessGroup):
     # Reductions ------------------------------------------------------------------------------------
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> dist.Work:
-        op = op_code(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
+        op = op_code(opts.reduceOp) if opts is not None else Op.sum
         staged = [stage_output(tensor) for tensor in tensors]
         codes = [number_code(tensor, op) for tensor in staged]
-        calls: list[Call] = [
-            lambda then, flat=flat, count=count, code=code: self.native.all_reduce(
-                flat.data_ptr(), count, code, op, then
-            )
+        calls = [
+            partial(self.native.all_reduce, flat.data_ptr(), count, code, op)
             for flat, (count, code) in zip(staged, codes, strict=True)
         ]
         return self._launch(opts, calls, tensors, tensors, staged)
@@ -67,9 +69,7 @@ class RingGroup(dist.ProcessGroup):
         flat = stage_output(tensor)
         count, code = number_code(flat, op)
 
-        def call(then: Then) -> Ticket | None:
-            return self.native.reduce(flat.data_ptr(), count, code, op, root, then)
-
+        call = partial(self.native.reduce, flat.data_ptr(), count, code, op, root)
         return self._launch(opts, [call], tensors, [tensor], [flat])
 
     def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> dist.Work:
@@ -92,12 +92,17 @@ class RingGroup(dist.ProcessGroup):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def _reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> dist.Work:
-        op = op_code(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
+        op = op_code(opts.reduceOp) if opts is not None else Op.sum
         staged = [stage_output(output) for output in outputs]
         codes = [number_code(output, op) for output in staged]
-        calls: list[Call] = [
-            lambda then, flat=flat, parts=parts, count=count, code=code: self.native.reduce_scatter(
-                [part.data_ptr() for part in parts], flat.data_ptr(), count, code, op, then
+        calls = [
+            partial(
+                self.native.reduce_scatter,
+                [part.data_ptr() for part in parts],
+                flat.data_ptr(),
+                count,
+                code,
+                op,
             )
             for flat, parts, (count, code) in zip(staged, inputs, codes, strict=True)
         ]
@@ -107,10 +112,8 @@ class RingGroup(dist.ProcessGroup):
 
     def broadcast(self, tensors: list[Tensor], opts: Any) -> dist.Work:
         staged = [stage_output(tensor) for tensor in tensors]
-        calls: list[Call] = [
-            lambda then, flat=flat: self.native.broadcast(
-                flat.data_ptr(), *byte_code(flat), opts.rootRank, then
-            )
+        calls = [
+            partial(self.native.broadcast, flat.data_ptr(), *byte_code(flat), opts.rootRank)
             for flat in staged
         ]
         return self._launch(opts, calls, tensors, tensors, staged)
@@ -123,9 +126,7 @@ class RingGroup(dist.ProcessGroup):
     ) -> dist.Work:
         staged = [[stage_output(tensor) for tensor in row] for row in outputs]
         sources = [stage(tensor) for tensor in inputs]
-        calls: list[Call] = [
-            self._gather_call(row, source) for row, source in zip(staged, sources, strict=True)
-        ]
+        calls = [self._gather_call(row, source) for row, source in zip(staged, sources, strict=True)]
         flat_outputs = [tensor for row in outputs for tensor in row]
         flat_staged = [tensor for row in staged for tensor in row]
         return self._launch(opts, calls, outputs, flat_outputs, flat_staged, keep=sources)
@@ -138,7 +139,7 @@ class RingGroup(dist.ProcessGroup):
     ) -> dist.Work:
         staged = [stage_output(output) for output in outputs]
         sources = [stage(tensor) for tensor in inputs]
-        calls: list[Call] = [
+        calls = [
             self._gather_call(rows(output, self._size, source), source)
             for output, source in zip(staged, sources, strict=True)
         ]
@@ -152,7 +153,7 @@ class RingGroup(dist.ProcessGroup):
         if all(tensor.numel() == source.numel() for tensor in row):
             one_each(row, self._size, source)
             places = [tensor.data_ptr() for tensor in row]
-            return lambda then: self.native.all_gather(source.data_ptr(), places, count, code, then)
+            return partial(self.native.all_gather, source.data_ptr(), places, count, code)
         # Uneven: every rank knows all the sizes, so every rank comes this way.
         one_each(row, self._size)
         sends = dict.fromkeys(range(self._size), source)
@@ -210,27 +211,20 @@ class RingGroup(dist.ProcessGroup):
         receives: dict[int, Tensor],
     ) -> Call:
         # Ranks may have shares of different sizes, so they compare no counts; each pair does.
-        out, into = parcels(sends), parcels(receives)
-        return lambda then: self.native.exchange(kind, root, 0, DType.bytes, out, into, then)
+        return partial(self.native.exchange, kind, root, 0, DType.bytes, parcels(sends), parcels(receives))
 
     # Messages --------------------------------------------------------------------------------------
 
     def send(self, tensors: list[Tensor], to: int, tag: int = 0) -> dist.Work:
         (tensor,) = tensors
         source = stage(tensor)
-
-        def call(then: Then) -> Ticket | None:
-            return self.native.send(to, tag, source.data_ptr(), source.nbytes, then)
-
+        call = partial(self.native.send, to, tag, source.data_ptr(), source.nbytes)
         return self._launch(None, [call], tensors, keep=source)
 
     def recv(self, tensors: list[Tensor], source: int, tag: int = 0) -> dist.Work:
         (tensor,) = tensors
         flat = stage_output(tensor)
-
-        def call(then: Then) -> Ticket | None:
-            return self.native.recv(source, tag, flat.data_ptr(), flat.nbytes, then)
-
+        call = partial(self.native.recv, source, tag, flat.data_ptr(), flat.nbytes)
         return self._launch(None, [call], tensors, tensors, [flat])
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> dist.Work:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 Parcel = tuple[int, int, int]
@@ -71,4 +72,4 @@ def splits(tensor: Tensor, lengths: Sequence[int], size: int) -> dict[int, Tenso
             f"split sizes {list(lengths)} do not cut {total} rows for {size} ranks; "
             "give one for each rank, with the number of rows as their sum"
         )
-    return dict(enumerate(tensor.split(list(lengths))))
+    return dict(enumerate(torch.split(tensor, list(lengths))))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
 _SLICE = timedelta(milliseconds=200)
 
@@ -30,7 +31,7 @@ class Plan:
         ]
 
 
-def meet(store: dist.Store, rank: int, size: int, endpoint: str, timeout: timedelta) -> Plan:
+def meet(store: Store, rank: int, size: int, endpoint: str, timeout: timedelta) -> Plan:
     """Exchange endpoints through the store that torch hands to a backend.
 
     Raises:
@@ -45,7 +46,7 @@ def meet(store: dist.Store, rank: int, size: int, endpoint: str, timeout: timede
     return Plan(tuple(endpoints), bytes.fromhex(secret), generation=0)
 
 
-def _fetch(store: dist.Store, key: str, peer: int, deadline: float) -> str:
+def _fetch(store: Store, key: str, peer: int, deadline: float) -> str:
     # In slices, because only between them can a signal be answered.
     while True:
         try:
@@ -57,4 +58,4 @@ def _fetch(store: dist.Store, key: str, peer: int, deadline: float) -> str:
                     "longer timeout"
                 ) from None
             continue
-        return store.get(key).decode()
+        return str(store.get(key), "ascii")

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
 from ..settings import Settings
 from . import _native
@@ -37,9 +38,7 @@ def open_endpoint() -> bytes:
     return _endpoint.address.encode()
 
 
-def form_world(
-    endpoints: Sequence[bytes], rank: int, secret: bytes, generation: int, store: dist.Store
-) -> None:
+def form_world(endpoints: Sequence[bytes], rank: int, secret: bytes, generation: int, store: Store) -> None:
     """Make the ranks behind `endpoints` one group, torch.distributed's default one.
 
     The endpoint of this rank is the one it opened last.
@@ -109,7 +108,7 @@ def register() -> None:
     atexit.register(_close_all)
 
 
-def _create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> RingGroup:
+def _create(store: Store, rank: int, size: int, timeout: timedelta) -> RingGroup:
     global _endpoint, _world
     with _lock:
         parent = _current()

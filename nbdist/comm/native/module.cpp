@@ -24,7 +24,7 @@ namespace {
 using Pointer = std::uintptr_t;
 using TicketRef = std::shared_ptr<Ticket>;
 using Outcome = std::optional<TicketRef>;
-using Then = std::optional<nb::callable>;
+using Then = std::optional<nb::typed<nb::callable, void(Ticket)>>;
 
 void* memory(Pointer address) {
     return reinterpret_cast<void*>(address);

@@ -1,0 +1,89 @@
+"""Handles of asynchronous collectives."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import nbdist.comm as comm
+from nbdist.comm import world
+from nbdist.errors import GroupAborted
+
+from .ranks import spawn
+
+
+def handles(rank: int, size: int, patience: float) -> None:
+    world._PATIENCE = patience
+    group = dist.new_group()
+    tensor = torch.ones(300_000)
+    work = dist.all_reduce(tensor, group=group, async_op=True)
+    assert work.wait()
+    assert work.is_completed()
+    assert work.is_success()
+    assert work.exception() is None
+    assert (tensor == size).all()
+
+    future = dist.all_reduce(tensor, group=group, async_op=True).get_future()
+    doubled = future.then(lambda done: done.value()[0] * 2)
+    assert (doubled.wait() == 2 * size * size).all()
+
+    # The tensors live until they have been moved, even when nobody keeps the handle.
+    for _ in range(20):
+        dist.all_reduce(torch.ones(100_000), group=group, async_op=True)
+    gc.collect()
+    dist.barrier(group)
+
+    # A synchronous one never overtakes what is queued.
+    tensor.fill_(1)
+    dist.all_reduce(tensor, group=group, async_op=True)
+    dist.all_reduce(tensor, group=group)
+    assert (tensor == size * size).all()
+
+
+@pytest.mark.parametrize("patience", [0.0, 0.001], ids=["queued", "inline"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_handles(size, patience):
+    spawn(size, handles, patience)
+
+
+def late_peer(rank: int, size: int) -> None:
+    """Asynchronous means it: the caller goes on, and may be what the late rank waits for."""
+    world._PATIENCE = 0.001
+    group = dist.new_group()
+    tensor = torch.ones(10)
+    if rank == 0:
+        work = dist.all_reduce(tensor, group=group, async_op=True)
+        dist.send(torch.ones(1), 1)
+        work.wait()
+    else:
+        dist.recv(torch.ones(1), 0)
+        dist.all_reduce(tensor, group=group)
+    assert (tensor == 2).all()
+
+
+def test_a_late_rank_does_not_hold_the_caller():
+    spawn(2, late_peer)
+
+
+def fail(rank: int, size: int) -> None:
+    group = dist.new_group()
+    if rank == 1:
+        threading.Event().wait(0.2)
+        comm.abort("on purpose")
+        return
+    work = dist.all_reduce(torch.ones(10), group=group, async_op=True)
+    with pytest.raises(RuntimeError, match="on purpose"):
+        work.get_future().wait()
+    with pytest.raises(GroupAborted, match="on purpose"):
+        work.wait()
+    assert isinstance(work.exception(), GroupAborted)
+    assert work.is_completed()
+    assert not work.is_success()
+
+
+def test_an_aborted_one_raises_from_wait_and_from_its_future():
+    spawn(2, fail)

@@ -1,0 +1,170 @@
+"""Groups come and go: formed by endpoints or by a store, left, and formed again, leaking nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import nbdist.comm as comm
+from nbdist.errors import GroupAborted
+
+from .ranks import Raised, Ranks, spawn
+
+
+def meet(rank: int, size: int, path: str, secret: bytes = b"secret") -> None:
+    """Swap endpoints through a store of the test's own, as the notebook does over its channel."""
+    store = dist.FileStore(path, size)
+    for generation in range(3):
+        store.set(f"{generation}/{rank}", comm.open_endpoint())
+        endpoints = [store.get(f"{generation}/{peer}") for peer in range(size)]
+        comm.form_world(endpoints, rank, secret, generation, dist.HashStore())
+        tensor = torch.ones(10)
+        dist.all_reduce(tensor)
+        assert (tensor == size).all()
+        assert not comm.is_aborted()
+        dist.barrier()
+        if generation == 1:
+            if rank == 0:
+                comm.abort("on purpose")
+            with pytest.raises(GroupAborted, match="on purpose"):
+                dist.barrier()
+            assert comm.is_aborted()
+        comm.leave_world()
+        comm.leave_world()
+        assert not dist.is_initialized()
+        assert not comm.is_aborted()
+        comm.abort("there is no group, so this does nothing")
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_generations_follow_one_another(size, tmp_path):
+    spawn(size, meet, str(tmp_path / "store"), form=False)
+
+
+def wrong_secret(rank: int, size: int, path: str) -> None:
+    meet(rank, size, path, secret=b"stranger" if rank == 1 else b"secret")
+
+
+def test_a_wrong_secret_is_refused_on_both_sides(tmp_path):
+    with Ranks(2, wrong_secret, str(tmp_path / "store"), form=False) as ranks:
+        for result in ranks.results():
+            assert isinstance(result, Raised)
+            assert isinstance(result.error, GroupAborted), result.text
+            assert "belongs to another group" in str(result.error)
+
+
+def test_an_endpoint_of_no_rank_is_refused():
+    comm.open_endpoint()
+    with pytest.raises(ValueError, match="is no endpoint"):
+        comm.form_world([b"nonsense"], 0, b"", 0, dist.HashStore())
+    first = comm.open_endpoint()
+    comm.open_endpoint()
+    with pytest.raises(ValueError, match="not the one this rank opened last"):
+        comm.form_world([first], 0, b"", 0, dist.HashStore())
+    comm.leave_world()
+    with pytest.raises(ValueError, match="call open_endpoint"):
+        comm.form_world([first], 0, b"", 0, dist.HashStore())
+
+
+def footprint() -> tuple[int, int, int]:
+    """Count this process's descriptors, threads, and mappings of segments."""
+    mappings = sum("memfd:nbdist" in line for line in Path("/proc/self/maps").read_text().splitlines())
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), mappings
+
+
+def fifty_groups(rank: int, size: int) -> None:
+    def one() -> None:
+        group = dist.new_group()
+        work = dist.all_reduce(torch.ones(50_000), group=group, async_op=True)
+        into = torch.empty(2)
+        messages = [
+            dist.isend(torch.ones(2), 1 - rank, group=group),
+            dist.irecv(into, 1 - rank, group=group),
+        ]
+        for each in (work, *messages):
+            each.wait()
+        dist.barrier()
+        dist.destroy_process_group(group)
+
+    for _ in range(2):
+        one()
+    before = footprint()
+    for _ in range(50):
+        one()
+    after = footprint()
+    assert after == before, (before, after)
+
+
+def test_fifty_groups_leave_nothing():
+    spawn(2, fifty_groups, timeout=60)
+
+
+def leave_with_work_queued(rank: int, size: int) -> None:
+    works = [dist.all_reduce(torch.ones(10), async_op=True) for _ in range(3)] if rank == 0 else []
+    comm.leave_world()
+    for work in works:
+        with pytest.raises(GroupAborted):
+            work.wait()
+    with pytest.raises(GroupAborted):
+        raise works[0].exception() if works else GroupAborted("")
+
+
+def test_leaving_does_not_wait():
+    spawn(2, leave_with_work_queued, form=True)
+
+
+SCRIPT = """
+import torch, torch.distributed as dist
+import nbdist.comm
+dist.init_process_group("{backend}", init_method={method!r})
+tensor = torch.ones(1000)
+dist.all_reduce(tensor)
+work = dist.all_reduce(tensor, async_op=True)
+dist.barrier()
+assert tensor[0] == 4, tensor
+if "{end}" == "tidy":
+    dist.destroy_process_group()
+print("right", dist.is_initialized())
+"""
+
+
+def run_script(text: str, environment: dict[str, str]) -> list[str]:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", text],
+            env=os.environ | environment | {"RANK": str(rank), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        return [process.communicate(timeout=45)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_a_plain_script_through_env():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    text = SCRIPT.format(backend="nbdist", method="env://", end="tidy")
+    environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    assert run_script(text, environment) == ["right False\n"] * 2
+
+
+def test_a_plain_script_through_a_file_that_never_says_goodbye(tmp_path):
+    # The method carries the rank here, so that nothing comes from the environment.
+    text = SCRIPT.format(backend="cpu:nbdist", method=f"file://{tmp_path}/store", end="untidy")
+    text = text.replace("init_method=", "rank=int(os.environ['RANK']), world_size=2, init_method=")
+    assert run_script("import os\n" + text, {}) == ["right True\n"] * 2
