@@ -36,9 +36,25 @@ class RingGroup(dist.ProcessGroup):
         self.is_open = True
         self._rank = rank
         self._size = size
+        self._name = ""
+        self._description = ""
 
-    def getBackendName(self) -> str:  # noqa: N802 - torch's name
+    # Names torch calls from C++, where the base class would ask a backend of its own for the answer.
+
+    def getBackendName(self) -> str:  # noqa: N802
         return "nbdist"
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802
+        self._name = name
+
+    def getGroupName(self) -> str:  # noqa: N802
+        return self._name
+
+    def setGroupDesc(self, description: str) -> None:  # noqa: N802
+        self._description = description
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        return self._description
 
     def shutdown(self) -> None:
         """Leave the group; torch calls it from destroy_process_group."""

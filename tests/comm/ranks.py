@@ -109,7 +109,7 @@ def _be_rank(
             store = dist.FileStore(os.path.join(folder, "store"), size)
             dist.init_process_group("cpu:nbdist", store=store, rank=rank, world_size=size)
         value = function(rank, size, *args)
-        if form:
+        if dist.is_initialized():
             dist.destroy_process_group()
         pipe.send(Returned(value))
     except BaseException as error:  # noqa: BLE001 - it is the result
