@@ -49,7 +49,7 @@ class Feed:
             if number not in self._runs:
                 self._runs[number] = Run()
                 while len(self._runs) > _KEPT_RUNS:
-                    del self._runs[min(self._runs)]
+                    del self._runs[next(iter(self._runs))]
             return self._runs[number]
 
     def close(self) -> None:

@@ -83,13 +83,13 @@ class Meter:
         return int(changed.argmax()) if changed.any() else len(self._revision)
 
     def rates(self, start: int = 0, window: float = WINDOW, *, final: bool = False) -> Rates:
-        """Return the moving rates from row `start` on.
+        """Return the moving rates from row `start` on; as in a slice, -1 is the last.
 
         Rows that a rank may still complete are held back for a while, unless the run is `final`.
         """
         ranks = tuple(sorted(self._counts))
         end = self._settled(final)
-        rows = np.arange(min(start, end), end)
+        rows = np.arange(end)[start:]
         each = np.full((len(rows), len(ranks)), np.nan)
         back = max(1, round(window / self._width))
         for column, rank in enumerate(ranks):

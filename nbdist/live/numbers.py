@@ -8,27 +8,27 @@ _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Return at most `most` + 1 round values (1, 2 or 5 times a power of ten) within the range."""
+    """Return about `most` round values (multiples of 1, 2 or 5 times a power of ten) within the range."""
     span = high - low
     if not math.isfinite(span) or span <= 0:
         return [low] if math.isfinite(low) else []
     power = 10.0 ** math.floor(math.log10(span / most))
-    step = next(m * power for m in (1, 2, 5, 10, 20) if span / (m * power) <= most)
+    step = next(m * power for m in (1, 2, 5, 10, 20) if span / (m * power) < most + 0.5)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [i * step for i in range(first, last + 1)]
 
 
-def tick_label(value: float, step: float) -> str:
-    """Write a tick with just the digits its neighbours need."""
-    if value == 0:
-        return "0"
-    size = abs(value)
-    if size >= 1e15 or size < 1e-4:
-        return f"{value:.3g}"
-    for unit, prefix in _PREFIXES:
-        if size >= unit and (unit > 1e3 or size >= 1e4):
-            return f"{value / unit:.{_digits(step / unit)}f}{prefix}"
-    return f"{value:.{_digits(step)}f}"
+def tick_labels(values: list[float]) -> list[str]:
+    """Write the ticks of an axis in one unit, with just the digits that tell them apart."""
+    largest = max(map(abs, values), default=0.0)
+    step = values[1] - values[0] if len(values) > 1 else largest
+    if largest >= 1e15 or 0 < largest < 1e-3:
+        return [f"{value:.3g}" for value in values]
+    unit, prefix = 1.0, ""
+    if largest >= 1e4:
+        unit, prefix = next(pair for pair in _PREFIXES if largest >= pair[0])
+    digits = _digits(step / unit)
+    return [f"{value / unit:.{digits}f}{prefix}" if value else "0" for value in values]
 
 
 def figure(value: float) -> str:
@@ -72,8 +72,7 @@ def duration(seconds: float) -> str:
 
 
 def _digits(step: float) -> int:
-    """Return the decimals that tell multiples of `step` apart."""
+    """Count the decimals that multiples of `step` need."""
     step = abs(step)
-    if step == 0 or not math.isfinite(step):
-        return 0
-    return max(0, -math.floor(math.log10(step) + 1e-9))
+    enough = (n for n in range(8) if abs(step * 10**n - round(step * 10**n)) < 1e-6 * max(1.0, step * 10**n))
+    return next(enough, 8)

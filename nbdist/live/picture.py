@@ -2,221 +2,189 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .axes import sides
-from .numbers import figure, rate, tick_label, ticks
+from .numbers import figure, rate, tick_labels, ticks
 from .palette import INK, colour, dash
+from .panels import Curve, Panel, panels_of
 from .store import Run
-from .thin import Floats, finite, thin
+from .thin import Floats
 
-WIDTH, HEIGHT = 880, 290
-_TOP, _BOTTOM, _LEFT, _RIGHT = 46, 40, 50, 14
-_BUCKETS = 300
-MOST_RANKS = 8
-"""More ranks than these are drawn as one band, since nobody could tell the lines apart."""
+PANEL = 400
+"""Two of these fit side by side into a notebook's output."""
 
+_GAP = 24
+_PLOT = 190
+_BELOW = 42
+_ROW = 18
+_LETTER = 6.5
+"""About the width of a letter at this size; fonts differ, so everything measured by it has some air."""
 
-@dataclass
-class Curve:
-    """What is drawn in one colour: a strong line, with a band or thin companions."""
-
-    label: str
-    x: Floats
-    y: Floats
-    index: int
-    strong: bool = True
-    low: Floats | None = None
-    high: Floats | None = None
-    right: bool = False
-    legend: bool = True
-
-
-@dataclass
-class Panel:
-    """One pair of axes."""
-
-    title: str
-    x_label: str
-    curves: list[Curve] = field(default_factory=list)
-    from_zero: bool = False
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 
 
 def draw(run: Run) -> str:
     """Return the picture of a run: metrics to the left, throughput to the right."""
-    panels = [panel for panel in (metric_panel(run), rate_panel(run)) if panel.curves]
-    width = WIDTH / max(1, len(panels))
-    body = "".join(_panel(panel, i * width, width) for i, panel in enumerate(panels))
-    about = escape(describe(run))
+    panels = panels_of(run)
+    return _sheet(panels, 0, len(panels), describe(run))
+
+
+def draw_apart(run: Run) -> list[tuple[str, str]]:
+    """Return a picture of each panel and its description, for pages that may be too narrow for both."""
+    panels = panels_of(run)
+    told = {"step": describe_metrics(run), "seconds": describe_rates(run)}
+    return [
+        (_sheet(panels, i, i + 1, told[panel.x_label]), told[panel.x_label]) for i, panel in enumerate(panels)
+    ]
+
+
+def _sheet(panels: list[Panel], first: int, end: int, about: str) -> str:
+    """Draw some of the panels; all of them count for the height, so that they fit beside each other."""
+    width = PANEL if len(panels) > 1 else 1.5 * PANEL
+    legends = [_legend(panel, (i - first) * (width + _GAP), width) for i, panel in enumerate(panels)]
+    top = max((rows for _, rows in legends), default=0) * _ROW + 12
+    height = top + _PLOT + _BELOW
+    across = (end - first) * (width + _GAP) - _GAP
+    body = "".join(
+        legends[i][0] + _axes(panels[i], (i - first) * (width + _GAP), width, top) for i in range(first, end)
+    )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" height="{HEIGHT}" '
-        f'role="img" aria-label={quoteattr(describe(run))} '
-        f"font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif\" "
-        f'font-size="12" fill="{INK}"><title>{about}</title>{body}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {across:.0f} {height}" '
+        f'width="{across:.0f}" height="{height}" role="img" aria-label={quoteattr(about)} '
+        f'font-family="{_FONT}" font-size="12" fill="{INK}"><title>{escape(about)}</title>{body}</svg>'
     )
 
 
 def describe(run: Run) -> str:
     """Say in a sentence what the picture shows, for readers who cannot see it."""
+    return " ".join(part for part in (describe_metrics(run), describe_rates(run)) if part)
+
+
+def describe_metrics(run: Run) -> str:
+    """Say how each metric went."""
     said = []
     for name in run.metrics():
         line = run.line(name)
         y = line.mean[np.isfinite(line.mean)]
-        if len(y):
-            steps = f"{len(line.step):,} step" + ("s" if len(line.step) != 1 else "")
-            said.append(f"{name} from {figure(float(y[0]))} to {figure(float(y[-1]))} over {steps}")
-    if run.has_rates:
-        said.append(f"{rate(run.average_rate())} examples/s on average")
-    return f"Curves of {len(run.ranks())} ranks: " + "; ".join(said) + "."
+        if len(y) == 1:
+            said.append(f"{name} {figure(float(y[0]))}")
+        elif len(y):
+            last = f"{int(line.step[-1]):,}"
+            said.append(f"{name} from {figure(float(y[0]))} to {figure(float(y[-1]))} at step {last}")
+        else:
+            said.append(f"{name} without a finite value")
+    return f"Curves of {_count(run)}: {'; '.join(said)}." if said else ""
 
 
-def metric_panel(run: Run) -> Panel:
-    """Return all metrics against the step."""
-    names = run.metrics()
-    _, right = sides(names)
-    panel = Panel(", ".join(names), "step")
-    for index, name in enumerate(names):
-        line = run.line(name)
-        several = len(line.ranks) > 1 or bool(np.any(line.low < line.high))
-        x, columns = thin(line.step, finite(np.column_stack([line.mean, line.low, line.high])), _BUCKETS)
-        mean, low, high = columns.T
-        curve = Curve(name, x, mean, index, right=name in right)
-        if several:
-            curve.low, curve.high = low, high
-        panel.curves.append(curve)
-    return panel
-
-
-def rate_panel(run: Run) -> Panel:
-    """Return the throughput, total and by rank, against time."""
-    panel = Panel("examples/s", "seconds", from_zero=True)
-    if not run.has_rates:
-        return panel
-    rates = run.rates(final=True)
-    if not np.isfinite(rates.total).any():
-        return panel
-    x, columns = thin(rates.time, finite(np.column_stack([rates.total, rates.each])), _BUCKETS)
-    total, each = columns[:, 0], columns[:, 1:]
-    several = len(rates.ranks) > 1
-    panel.curves.append(Curve("total" if several else "rank " + str(rates.ranks[0]), x, total, 0))
-    if several and len(rates.ranks) <= MOST_RANKS:
-        for column, rank in enumerate(rates.ranks):
-            panel.curves.append(Curve(f"rank {rank}", x, each[:, column], column + 1, strong=False))
-    elif several:
-        band = Curve(f"{len(rates.ranks)} ranks, least to most", x, np.full(len(x), np.nan), 1)
-        there = np.isfinite(each)
-        band.low = finite(np.where(there, each, np.inf).min(axis=1))
-        band.high = finite(np.where(there, each, -np.inf).max(axis=1))
-        panel.curves.append(band)
-    return panel
+def describe_rates(run: Run) -> str:
+    """Say how fast it went."""
+    return f"Throughput of {_count(run)}: {rate(run.average_rate())} examples/s." if run.has_rates else ""
 
 
 @dataclass(frozen=True)
 class _Scale:
+    """Where values of an axis lie on the picture."""
+
     low: float
     high: float
     start: float
     end: float
 
-    def __call__(self, value: float) -> float:
+    def __call__(self, value: Floats) -> Floats:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
+    def marks(self) -> list[tuple[float, str]]:
+        """Return position and label of each tick."""
+        values = ticks(self.low, self.high)
+        places = self(np.array(values))
+        return list(zip(places.tolist(), tick_labels(values), strict=True))
 
-def _panel(panel: Panel, x0: float, width: float) -> str:
-    curves = panel.curves
-    right = [c for c in curves if c.right]
-    start, end = x0 + _LEFT, x0 + width - (_LEFT if right else _RIGHT) - 8
-    top, bottom = _TOP, HEIGHT - _BOTTOM
-    across = _scale([c.x for c in curves], start, end, margin=0.0)
-    left_scale = _scale(_heights([c for c in curves if not c.right]), bottom, top, from_zero=panel.from_zero)
-    right_scale = _scale(_heights(right), bottom, top)
-    parts = [_legend(panel, x0 + _LEFT, end, bool(right))]
-    marks = ticks(left_scale.low, left_scale.high)
-    step = marks[1] - marks[0] if len(marks) > 1 else 1.0
-    for value in marks:
-        y = left_scale(value)
+
+def _axes(panel: Panel, x0: float, width: float, top: float) -> str:
+    bottom = top + _PLOT
+    on_left = [curve for curve in panel.curves if not curve.right]
+    on_right = [curve for curve in panel.curves if curve.right]
+    left = _scale(_heights(on_left), bottom, top, from_zero=panel.from_zero)
+    right = _scale(_heights(on_right), bottom, top)
+    start, end = x0 + _label_room(left), x0 + width - (_label_room(right) if on_right else 4)
+    across = _scale([curve.x for curve in panel.curves], start, end, margin=0.0)
+    parts = []
+    ink = colour(on_left[0].index) if on_right and len(on_left) == 1 else INK
+    for y, label in left.marks():
         parts.append(f'<path d="M{start:.1f} {y:.1f}H{end:.1f}" stroke="{INK}" stroke-opacity=".22"/>')
-        parts.append(_text(start - 7, y + 4, tick_label(value, step), "end"))
-    if right:
-        marks = ticks(right_scale.low, right_scale.high)
-        step = marks[1] - marks[0] if len(marks) > 1 else 1.0
-        parts += [_text(end + 7, right_scale(v) + 4, tick_label(v, step), "start") for v in marks]
-    marks = ticks(across.low, across.high)
-    step = marks[1] - marks[0] if len(marks) > 1 else 1.0
+        parts.append(_text(start - 7, y + 4, label, "end", ink))
+    if on_right:
+        ink = colour(on_right[0].index) if len(on_right) == 1 else INK
+        parts += [_text(end + 7, y + 4, label, "start", ink) for y, label in right.marks()]
     parts.append(f'<path d="M{start:.1f} {bottom}H{end:.1f}" stroke="{INK}" stroke-opacity=".7"/>')
-    for value in marks:
-        x = across(value)
+    for x, label in across.marks():
         parts.append(f'<path d="M{x:.1f} {bottom}v4" stroke="{INK}" stroke-opacity=".7"/>')
-        parts.append(_text(x, bottom + 17, tick_label(value, step), "middle"))
-    parts.append(_text((start + end) / 2, HEIGHT - 6, panel.x_label, "middle"))
-    for curve in sorted(curves, key=lambda c: c.strong):
-        parts.append(_curve(curve, across, right_scale if curve.right else left_scale))
+        parts.append(_text(x, bottom + 18, label, "middle"))
+    parts.append(_text((start + end) / 2, bottom + 36, panel.x_label, "middle"))
+    for curve in sorted(panel.curves, key=lambda curve: curve.strong):
+        parts.append(_curve(curve, across, right if curve.right else left))
     return "".join(parts)
 
 
 def _curve(curve: Curve, across: _Scale, up: _Scale) -> str:
     paint = colour(curve.index)
+    x = across(curve.x)
     parts = []
     if curve.low is not None and curve.high is not None:
-        for run in _stretches(np.isfinite(curve.low) & np.isfinite(curve.high)):
-            there = [
-                f"{across(x):.1f} {up(y):.1f}" for x, y in zip(curve.x[run], curve.high[run], strict=True)
-            ]
-            back = [f"{across(x):.1f} {up(y):.1f}" for x, y in zip(curve.x[run], curve.low[run], strict=True)]
-            parts.append(f'<path d="M{"L".join(there + back[::-1])}Z" fill="{paint}" fill-opacity=".2"/>')
-    style = f'stroke-width="{1.8 if curve.strong else 1.2}"' + (
-        "" if curve.strong else ' stroke-opacity=".8"'
-    )
+        low, high = up(curve.low), up(curve.high)
+        for there in _stretches(np.isfinite(low) & np.isfinite(high)):
+            outline = _points(x[there], high[there]) + _points(x[there], low[there])[::-1]
+            parts.append(f'<path d="M{"L".join(outline)}Z" fill="{paint}" fill-opacity=".22"/>')
+    style = f'stroke-width="{1.9 if curve.strong else 1.2}"'
     if pattern := dash(curve.index):
         style += f' stroke-dasharray="{pattern}"'
-    for run in _stretches(np.isfinite(curve.y)):
-        points = [f"{across(x):.1f} {up(y):.1f}" for x, y in zip(curve.x[run], curve.y[run], strict=True)]
+    y = up(curve.y)
+    for there in _stretches(np.isfinite(y)):
+        points = _points(x[there], y[there])
         if len(points) == 1:
-            x, y = points[0].split()
-            parts.append(f'<circle cx="{x}" cy="{y}" r="3" fill="{paint}"/>')
+            parts.append(f'<circle cx="{x[there][0]:.1f}" cy="{y[there][0]:.1f}" r="2.5" fill="{paint}"/>')
         else:
-            parts.append(
-                f'<path d="M{"L".join(points)}" fill="none" stroke="{paint}" stroke-linejoin="round" '
-                f'stroke-linecap="round" {style}/>'
-            )
+            line = f'<path d="M{"L".join(points)}" fill="none" stroke="{paint}"'
+            parts.append(f'{line} stroke-linejoin="round" {style}/>')
     return "".join(parts)
 
 
-def _legend(panel: Panel, start: float, end: float, two_sided: bool) -> str:
-    """Name the curves above the panel, as many as fit; the table below has all of them."""
-    parts, x, y = [], start, 14.0
-    if panel.from_zero:
-        parts.append(_text(x, y + 4, panel.title, "start", bold=True))
-        x += 7.2 * len(panel.title) + 14
+def _legend(panel: Panel, start: float, width: float) -> tuple[str, int]:
+    """Name the curves above the panel in at most two rows; the table below has all of them."""
+    parts, x, row = [], start, 1
+    if panel.title:
+        parts.append(_text(x, _ROW - 4, panel.title, "start", bold=True))
+        x += 7.5 * len(panel.title) + 14
     for curve in panel.curves:
-        label = curve.label
-        if two_sided:
-            label += " →" if curve.right else " ←"
-        width = 24 + 6.6 * len(label) + 12
-        if x + width > end + 20:
-            if y > 20:
-                parts.append(_text(x, y + 4, "…", "start"))
+        before, after = ("", " →") if curve.right else ("← ", "")
+        label = before + curve.label + after if panel.two_sided else curve.label
+        room = 22 + _LETTER * len(label) + 12
+        if x > start and x + room > start + width + 12:
+            if row == 2:
+                parts.append(_text(x, row * _ROW - 4, "…", "start"))
                 break
-            x, y = start, y + 17
-        paint, pattern = colour(curve.index), dash(curve.index)
+            x, row = start, row + 1
+        y = row * _ROW - 4
+        pattern = dash(curve.index)
         dashes = f' stroke-dasharray="{pattern}"' if pattern else ""
-        line = f'<path d="M{x:.1f} {y}h16" stroke="{paint}" stroke-width="2.5"{dashes}/>'
-        parts.append(line + _text(x + 22, y + 4, label, "start"))
-        x += width
-    return "".join(parts)
+        line = f'<path d="M{x:.1f} {y - 4}h16" stroke="{colour(curve.index)}" stroke-width="2.5"{dashes}/>'
+        parts.append(line + _text(x + 22, y, label, "start"))
+        x += room
+    return "".join(parts), row
 
 
-def _text(x: float, y: float, text: str, anchor: str, *, bold: bool = False) -> str:
+def _text(x: float, y: float, text: str, anchor: str, ink: str = INK, *, bold: bool = False) -> str:
     weight = ' font-weight="600"' if bold else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}>{escape(text)}</text>'
+    fill = f' fill="{ink}"' if ink != INK else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}{fill}>{escape(text)}</text>'
 
 
 def _heights(curves: list[Curve]) -> list[Floats]:
-    return [values for c in curves for values in (c.y, c.low, c.high) if values is not None]
+    return [values for curve in curves for values in curve.heights()]
 
 
 def _scale(
@@ -228,13 +196,26 @@ def _scale(
     if from_zero:
         low = min(0.0, low)
     if low == high:
-        room = abs(low) * 0.5 or 1.0
-        low, high = (low, low + 1.0) if margin == 0 else (low - room, high + room)
+        room = 0.5 if margin == 0 else abs(low) * 0.5 or 1.0
+        return _Scale(low - room, high + room, start, end)
     room = margin * (high - low)
     return _Scale(low if from_zero else low - room, high + room, start, end)
 
 
-def _stretches(there: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[slice]:
+def _label_room(scale: _Scale) -> float:
+    return max(_LETTER * max((len(label) for _, label in scale.marks()), default=1), 14) + 10
+
+
+def _points(x: Floats, y: Floats) -> list[str]:
+    return [f"{a:.1f} {b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+
+
+def _stretches(there: NDArray[np.bool_]) -> list[slice]:
     """Return the unbroken stretches of true values."""
     turns = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]])))
     return [slice(int(a), int(b)) for a, b in zip(turns[::2], turns[1::2], strict=True)]
+
+
+def _count(run: Run) -> str:
+    count = len(run.ranks())
+    return f"{count} rank" + ("s" if count != 1 else "")

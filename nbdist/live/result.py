@@ -8,23 +8,29 @@ import html
 from . import picture, summary
 from .store import Run
 
+_SPACE = "&nbsp; &nbsp;"
+"""Between the pictures; where the line breaks there, nothing of it is seen."""
+
 
 def bundle(run: Run, title: str) -> dict[str, str]:
     """Return the result in every form a front end or a converter may want.
 
-    The picture is an `<img>` with its data inside: it passes the sanitizers of notebooks that are not
-    trusted, where inline SVG does not.
+    In HTML the pictures are `<img>` with their data inside: these pass the sanitizers of notebooks that
+    are not trusted, where inline SVG does not. There are two, so that a narrow page can stack them.
     """
-    svg = picture.draw(run)
-    data = base64.b64encode(svg.encode()).decode()
-    alt = html.escape(picture.describe(run), quote=True)
     return {
         "text/html": (
-            f'<figure style="margin:0;max-width:{picture.WIDTH}px">'
-            f"<figcaption><b>{html.escape(title)}</b></figcaption>"
-            f'<img alt="{alt}" src="data:image/svg+xml;base64,{data}" style="width:100%;height:auto">'
+            '<figure style="margin:0">'
+            f'<figcaption style="margin-bottom:10px"><b>{html.escape(title)}</b>'
+            f" &nbsp; {html.escape(summary.sentence(run))}</figcaption>"
+            f"{_SPACE.join(_image(svg, about) for svg, about in picture.draw_apart(run))}"
             f"</figure>{summary.as_html(run)}"
         ),
-        "image/svg+xml": svg,
+        "image/svg+xml": picture.draw(run),
         "text/plain": f"{title}\n{summary.as_text(run)}",
     }
+
+
+def _image(svg: str, about: str) -> str:
+    data = base64.b64encode(svg.encode()).decode()
+    return f'<img alt="{html.escape(about, quote=True)}" src="data:image/svg+xml;base64,{data}">'

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .numbers import duration, figure, rate, size
 from .store import Run
 
@@ -28,8 +26,7 @@ def describe(run: Run, title: str, status: str, elapsed: float, quiet: float = 0
         facts.append(f"no new figures for {duration(quiet)}")
     values = [[name, figure(run.last(name))] for name in run.metrics()]
     if run.has_rates:
-        total = run.rates().total
-        values.append(["examples/s", rate(float(total[-1]) if len(total) else np.nan)])
+        values.append(["examples/s", rate(run.rate())])
     if run.bytes_moved():
         values.append(["moved", size(run.bytes_moved())])
     return {

@@ -165,6 +165,12 @@ class Run:
         with self._lock:
             return self._meter.rates(final=final)
 
+    def rate(self, *, final: bool = False) -> float:
+        """Return the latest examples a second of all ranks together, NaN where it is not known yet."""
+        with self._lock:
+            total = self._meter.rates(-1, final=final).total
+        return float(total[-1]) if len(total) else math.nan
+
     def rates_since(self, revision: int, row: int) -> tuple[int, Rates, int]:
         """Like `line_since`, for the throughput."""
         with self._lock:

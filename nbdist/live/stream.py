@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .picture import MOST_RANKS
+from .panels import MOST_RANKS
 from .store import Run
 from .thin import BUCKETS, Floats, finite, thin
 

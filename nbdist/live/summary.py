@@ -7,7 +7,9 @@ import html
 import numpy as np
 
 from .numbers import duration, figure, rate, size
-from .store import Run
+from .store import Progress, Run
+
+_LEFT = 'style="text-align:left"'
 
 HEAD = ("metric", "last", "min", "max", "mean")
 
@@ -31,18 +33,30 @@ def facts(run: Run) -> list[tuple[str, str]]:
     progress = run.progress()
     found = []
     if run.has_rates:
-        total = run.rates(final=True).total
-        last = total[-1] if len(total) else np.nan
-        found.append(("examples/s", f"{rate(run.average_rate())} average, {rate(float(last))} last"))
+        average, last = rate(run.average_rate()), rate(run.rate(final=True))
+        found.append(("examples/s", f"{average} on average, {last} at the end"))
     if run.bytes_moved():
-        found.append(("moved round the ring", size(run.bytes_moved())))
+        found.append(("moved", size(run.bytes_moved())))
     if progress.step is not None:
-        whole = f" of {progress.total:,}" if progress.total else ""
-        found.append(("steps", f"{progress.step:,}{whole}"))
-    ranks = run.ranks()
-    found.append(("ranks", str(len(ranks))))
+        found.append(("steps", _steps(progress)))
+    found.append(("ranks", str(len(run.ranks()))))
     found.append(("time", duration(progress.elapsed)))
     return found
+
+
+def sentence(run: Run) -> str:
+    """Return the facts as one line to read."""
+    progress = run.progress()
+    told = []
+    if run.has_rates:
+        average, last = rate(run.average_rate()), rate(run.rate(final=True))
+        told.append(f"{average} examples/s ({last} at the end)")
+    if run.bytes_moved():
+        told.append(f"{size(run.bytes_moved())} moved")
+    if progress.step is not None:
+        told.append(f"{_steps(progress)} step{'s' if progress.step != 1 else ''}")
+    told.append(duration(progress.elapsed))
+    return " · ".join(told)
 
 
 def as_text(run: Run) -> str:
@@ -67,19 +81,17 @@ def as_text(run: Run) -> str:
 
 def as_html(run: Run) -> str:
     """Return the table in HTML that takes its looks from wherever it is shown."""
-    cell = "text-align:right;font-variant-numeric:tabular-nums"
-    lines = []
     rows = metric_rows(run)
-    if rows:
-        head = "".join(
-            f'<th scope="col" style="text-align:{"right" if i else "left"}">{name}</th>'
-            for i, name in enumerate(HEAD)
-        )
-        lines.append(f'<table style="margin-left:0"><thead><tr>{head}</tr></thead><tbody>')
-        for name, *values in rows:
-            cells = "".join(f'<td style="{cell}">{value}</td>' for value in values)
-            lines.append(f'<tr><th scope="row" style="text-align:left">{html.escape(name)}</th>{cells}</tr>')
-        lines.append("</tbody></table>")
-    told = " · ".join(f"{name}&nbsp;<b>{html.escape(value)}</b>" for name, value in facts(run))
-    lines.append(f"<p>{told}</p>")
-    return "".join(lines)
+    if not rows:
+        return ""
+    number = 'style="text-align:right;font-variant-numeric:tabular-nums"'
+    head = "".join(f'<th scope="col" {number if i else _LEFT}>{name}</th>' for i, name in enumerate(HEAD))
+    lines = [f'<table style="margin-left:0"><thead><tr>{head}</tr></thead><tbody>']
+    for name, *values in rows:
+        cells = "".join(f"<td {number}>{value}</td>" for value in values)
+        lines.append(f'<tr><th scope="row" {_LEFT}>{html.escape(name)}</th>{cells}</tr>')
+    return "".join([*lines, "</tbody></table>"])
+
+
+def _steps(progress: Progress) -> str:
+    return f"{progress.step:,}" + (f" of {progress.total:,}" if progress.total else "")

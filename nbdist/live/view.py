@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from typing import Protocol
 
-from . import result
+from . import result, summary
 from .store import Run
 from .terminal import TerminalFace
 
@@ -54,7 +54,12 @@ class LiveView:
         if self._run.empty:
             return
         try:
-            self._shown().finish(result.bundle(self._run, self._title))
+            bundle = result.bundle(self._run, self._title)
+        except Exception:  # noqa: BLE001  (as above; the figures themselves are still worth having)
+            self._give_up()
+            bundle = {"text/plain": f"{self._title}\n{summary.as_text(self._run)}"}
+        try:
+            self._shown().finish(bundle)
         except Exception:  # noqa: BLE001  (as above)
             self._give_up()
 

@@ -6,8 +6,14 @@ import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+    from .lab import NotebookPage
 
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).parents[2] / "out" / "screenshots"
@@ -59,26 +65,33 @@ def browser() -> Iterator[object]:
 def open_notebook(lab, browser) -> Iterator[Callable[..., object]]:  # type: ignore[no-untyped-def]
     """Return a function that opens a notebook: `open_notebook("name.ipynb", ["code", ...])`.
 
-    A notebook that already lies in `lab.root` is opened by its name alone.
+    Instead of cells it takes a whole notebook; one that lies in `lab.root` is opened by its name alone.
     """
-    from .lab import NotebookPage
+    from .lab import NotebookPage, new_notebook
 
     contexts = []
 
     def open_it(
-        name: str, cells: list[str] | None = None, width: int = 1280, height: int = 900
+        name: str,
+        cells: list[str] | None = None,
+        *,
+        notebook: NotebookNode | None = None,
+        width: int = 1280,
+        height: int = 900,
     ) -> NotebookPage:
         if cells is not None:
-            lab.write(name, cells)
+            notebook = new_notebook(cells)
+        if notebook is not None:
+            lab.write(name, notebook)
         context = browser.new_context(viewport={"width": width, "height": height})
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(30_000)
-        notebook = NotebookPage(page, lab, name)
-        notebook.wait_for_kernel()
+        opened = NotebookPage(page, lab, name)
+        opened.wait_for_kernel()
         # The theme is a setting of the server and outlives a test.
-        notebook.use_theme("JupyterLab Light")
-        return notebook
+        opened.use_theme("JupyterLab Light")
+        return opened
 
     yield open_it
     for context in contexts:

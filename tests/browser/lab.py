@@ -27,6 +27,30 @@ FLAGS = [
     "--disable-sync",
 ]
 
+_READY = """async () => {
+  const panel = window.jupyterapp.shell.currentWidget;
+  await panel.context.ready;
+  await panel.sessionContext.ready;
+}"""
+
+# The command's promise is that of the cell's end; it is noted on the page, not awaited.
+_START = """cell => {
+  const ended = (window.endedCells ??= {});
+  ended[cell] = false;
+  const app = window.jupyterapp;
+  app.shell.currentWidget.content.deselectAll();
+  app.shell.currentWidget.content.activeCellIndex = cell;
+  app.commands.execute('notebook:run-cell').finally(() => { ended[cell] = true; });
+}"""
+
+
+def new_notebook(cells: list[str]) -> nbformat.NotebookNode:
+    """Return a notebook of these code cells."""
+    return nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source.strip()) for source in cells],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+    )
+
 
 class LabServer:
     """A JupyterLab server on a port of its own, with settings and notebooks of its own."""
@@ -70,15 +94,9 @@ class LabServer:
             self.stop()
             raise RuntimeError("JupyterLab did not start:\n" + "".join(self._log[-30:]))
 
-    def write(self, name: str, cells: list[str]) -> Path:
-        """Put a notebook of these code cells on the server."""
-        notebook = nbformat.v4.new_notebook(
-            cells=[nbformat.v4.new_code_cell(source) for source in cells],
-            metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
-        )
-        path = self.root / name
-        nbformat.write(notebook, path)
-        return path
+    def write(self, name: str, notebook: nbformat.NotebookNode) -> None:
+        """Put a notebook on the server."""
+        nbformat.write(notebook, self.root / name)
 
     def url(self, name: str) -> str:
         """Return where a notebook opens, alone in a fresh workspace."""
@@ -123,6 +141,7 @@ class NotebookPage:
 
     def wait_for_kernel(self) -> None:
         """Wait until the kernel is there and has nothing to do."""
+        self.page.evaluate(_READY)
         self.page.locator(".jp-NotebookPanel-toolbar [data-status=idle]").wait_for(timeout=120_000)
 
     def command(self, name: str, **arguments: Any) -> None:
@@ -133,18 +152,14 @@ class NotebookPage:
 
     def start(self, cell: int) -> None:
         """Start a cell and return while it runs."""
-        self.cell(cell).locator(".jp-InputArea-editor").click()
-        # The command's promise is that of the cell's end; it is noted on the page, not awaited.
-        self.page.evaluate(
-            "cell => { const ended = (window.endedCells ??= {}); ended[cell] = false;"
-            " window.jupyterapp.commands.execute('notebook:run-cell').finally(() => { ended[cell] = true; }); }",
-            cell,
-        )
+        self.page.evaluate(_START, cell)
 
     def run(self, cell: int, timeout: float = 120.0) -> None:
-        """Run a cell to its end."""
+        """Run a cell to its end; what it raised fails the test."""
         self.start(cell)
         self.wait_for_end(cell, timeout)
+        raised = self.output(cell).and_(self.page.locator('[data-mime-type$="jupyter.error"]'))
+        assert raised.count() == 0, raised.first.inner_text()
 
     def wait_for_end(self, cell: int, timeout: float = 120.0) -> None:
         """Wait until a cell that was started on this page has ended."""

@@ -19,8 +19,9 @@ KEY = b"k" * 32
 
 def encode(
     columns: dict[str, list[float]],
+    /,
     *,
-    rank: int = 0,
+    rank: Any = 0,
     run: int = 1,
     moved: int = 0,
     key: bytes = KEY,
@@ -60,7 +61,7 @@ def train(
     rate: float = 40.0,
     run: int = 1,
     key: bytes = KEY,
-    accuracy: bool = True,
+    more: tuple[str, ...] = (),
 ) -> None:
     """Pretend to train: every rank logs `rate` steps a second and sends them ten times a second."""
     sender = Sender(endpoint)
@@ -84,12 +85,12 @@ def train(
                 "total_steps": [float(total)] * len(steps),
                 "loss": [2.2 * math.exp(-s / total * 3) + 0.2 + 0.12 * pick.random() for s in steps],
             }
-            if accuracy:
-                every = 8
-                columns["accuracy"] = [
-                    1 - 0.8 * math.exp(-s / total * 4) + 0.02 * pick.random() if s % every == 0 else math.nan
-                    for s in steps
-                ]
+            columns["accuracy"] = [
+                1 - 0.8 * math.exp(-s / total * 4) + 0.02 * pick.random() if s % 8 == 0 else math.nan
+                for s in steps
+            ]
+            for i, name in enumerate(more):
+                columns[name] = [(i + 1) * 0.4 * math.exp(-s / total) + 0.03 * pick.random() for s in steps]
             end = sent == total
             sender.send(encode(columns, rank=rank, run=run, moved=sent * 1_700_000, key=key, end=end))
     sender.close()

@@ -8,7 +8,7 @@ export class Header {
   private _facts = element("span", "nbd-facts");
   private _bar = element("div", "nbd-bar");
   private _done = element("div", "nbd-done");
-  private _values = element("dl", "nbd-values");
+  private _values = element("div", "nbd-values");
 
   constructor() {
     this.node.className = "nbd-head";
@@ -43,7 +43,7 @@ export class Header {
       let pair = this._values.children[i];
       if (!pair) {
         pair = element("div", "nbd-pair");
-        pair.append(element("dt", ""), element("dd", ""));
+        pair.append(element("span", "nbd-name"), element("span", "nbd-value"));
         this._values.append(pair);
       }
       pair.children[0].textContent = name;

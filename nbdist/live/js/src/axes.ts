@@ -1,0 +1,51 @@
+import uPlot from "uplot";
+
+import { tickLabels } from "./format";
+import type { Plan } from "./series";
+import type { Theme } from "./theme";
+
+/** Lay out the axes of a plan: the step or time below, a scale to the left and maybe one to the right. */
+export function axes(plan: Plan, xLabel: string, theme: Theme): uPlot.Axis[] {
+  const look: uPlot.Axis = {
+    stroke: theme.faint,
+    font: theme.font,
+    grid: { stroke: theme.grid, width: 1 },
+    ticks: { stroke: theme.grid, width: 1, size: 4 },
+    values: (_u, ticks) => tickLabels(ticks),
+  };
+  const up: uPlot.Axis = { ...look, gap: 6, space: 30, size: widthOf, ticks: { show: false } };
+  const below: uPlot.Axis = {
+    ...look,
+    label: xLabel,
+    labelFont: theme.font,
+    labelSize: 18,
+    labelGap: 2,
+    size: 24,
+    gap: 4,
+    space: 60,
+    grid: { show: false },
+    border: { show: true, stroke: theme.grid, width: 1 },
+  };
+  const left: uPlot.Axis = { ...up, scale: "left", stroke: inkOf(plan, "left", theme) };
+  if (!plan.right) return [below, left];
+  return [below, left, { ...up, scale: "right", side: 1, grid: { show: false }, stroke: inkOf(plan, "right", theme) }];
+}
+
+/** Leave a margin round the data, so that no line touches the frame. */
+export function room(low: number | null, high: number | null, fromZero: boolean): [number, number] {
+  if (low === null || high === null || !Number.isFinite(low + high)) return [0, 1];
+  if (fromZero) return [Math.min(0, low), high > 0 ? high * 1.08 : 1];
+  const margin = high > low ? 0.06 * (high - low) : Math.abs(low) * 0.5 || 1;
+  return [low - margin, high + margin];
+}
+
+/** An axis that belongs to one line alone wears its colour. */
+function inkOf(plan: Plan, side: "left" | "right", theme: Theme): string {
+  const mine = plan.entries.filter((entry) => entry.side === side);
+  return plan.right && mine.length === 1 ? mine[0].colour : theme.faint;
+}
+
+function widthOf(_u: uPlot, labels: string[] | null): number {
+  const longest = Math.max(2, ...(labels ?? []).map((label) => label.length));
+  return Math.ceil(6.6 * longest) + 10;
+}
