@@ -149,7 +149,7 @@ def _number(name: str, value: Any) -> float:
     )
 
 
-def _as_float(value: numbers.Real) -> float:
+def _as_float(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:  # an int beyond the range of a float

@@ -6,7 +6,7 @@ Run as a program, this file is such a rank.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import gc
 import pickle
 import subprocess
 import sys
@@ -22,7 +22,9 @@ import cloudpickle
 import pytest
 
 BACKENDS = ["gloo"]
-if importlib.util.find_spec("nbdist.comm._native") is not None:
+with contextlib.suppress(ImportError):  # the compiled module may not be built yet
+    import nbdist.comm  # noqa: F401  (registers the backend)
+
     BACKENDS.append("cpu:nbdist")
 
 
@@ -45,7 +47,10 @@ class Ranks:
         while len(self._processes) < size:
             self._start()
         self._calls += 1
-        cloudpickle.register_pickle_by_value(sys.modules[call.__module__])
+        from . import nets
+
+        for module in (nets, sys.modules[call.__module__]):
+            cloudpickle.register_pickle_by_value(module)
         job = cloudpickle.dumps((call, size, args, backend, f"file://{self._folder}/{self._calls}"))
         for rank, (_, connection) in enumerate(self._processes[:size]):
             connection.send((rank, job))
@@ -99,12 +104,12 @@ def _serve(connection: Connection) -> None:
     import torch
     import torch.distributed as dist
 
-    if len(BACKENDS) > 1:
-        import nbdist.comm  # noqa: F401  (registers the backend)
     torch.set_num_threads(1)
+    gc.freeze()  # what was imported need not be searched at every call
     while True:
         rank, job = connection.recv()
         call, size, args, backend, store = pickle.loads(job)
+        gc.collect()  # models of earlier calls would keep this one's gradients from overlapping backward
         try:
             dist.init_process_group(backend, init_method=store, rank=rank, world_size=size)
             torch.manual_seed(0)
