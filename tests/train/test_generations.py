@@ -6,6 +6,7 @@ from torch import nn
 
 from nbdist.train import ring
 
+from .conftest import BACKENDS
 from .nets import make_net
 
 
@@ -65,3 +66,21 @@ def collected(rank, size):
 
 def test_a_model_that_is_dropped_is_freed(ranks):
     assert ranks(collected, 2) == [True, True]
+
+
+def released(rank, size):
+    from nbdist import comm
+    from nbdist.errors import GroupAborted
+
+    net = ring.attach(nn.Linear(1, 1))
+    if rank == 1:
+        comm.abort("rank 1 gave up")
+        return "GroupAborted"
+    with pytest.raises(GroupAborted, match="rank 1 gave up") as told:
+        net(torch.ones(1, 1)).sum().backward()
+    return type(told.value).__name__
+
+
+@pytest.mark.skipif("cpu:nbdist" not in BACKENDS, reason="the compiled module is not built")
+def test_a_rank_blocked_in_backward_is_released(all_ranks):
+    assert all_ranks(released, 2, backend="cpu:nbdist", timeout=20) == ["GroupAborted"] * 2
