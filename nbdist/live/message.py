@@ -28,7 +28,15 @@ class Batch:
     end: bool
     """Whether this is the rank's last message of the run."""
     columns: dict[str, NDArray[np.float64]]
-    """Equally long; NaN where a row did not log the column."""
+    """Equally long; NaN where a row did not log the column, and where it logged a NaN."""
+    diverged: dict[str, list[int]]
+    """The rows that did log a NaN, by column; the header may name them as `"nan"`."""
+
+    def logged(self, name: str) -> NDArray[np.bool_]:
+        """Tell for each row whether it logged this column."""
+        there = ~np.isnan(self.columns[name])
+        there[self.diverged.get(name, [])] = True
+        return there
 
 
 def decode(frames: list[bytes], key: bytes) -> Batch:
@@ -55,6 +63,11 @@ def decode(frames: list[bytes], key: bytes) -> Batch:
         raise GarbledError("its header names a column twice")
     if len(payload) != 8 * len(names) * fields["rows"]:
         raise GarbledError("its payload does not have the size its header says")
+    diverged = fields.get("nan", {})
+    if not isinstance(diverged, dict) or not all(
+        _are_rows(rows, fields["rows"]) for rows in diverged.values()
+    ):
+        raise GarbledError("its header names NaNs in rows that are not there")
     values = np.frombuffer(payload, dtype="<f8").astype(np.float64).reshape(len(names), fields["rows"])
     return Batch(
         rank=fields["rank"],
@@ -62,9 +75,14 @@ def decode(frames: list[bytes], key: bytes) -> Batch:
         moved=fields["bytes"],
         end=fields.get("end") is True,
         columns=dict(zip(names, values, strict=True)),
+        diverged=diverged,
     )
 
 
 def _is_count(value: object) -> bool:
     # JSON's true is an int to Python, yet no number of anything.
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _are_rows(rows: object, count: int) -> bool:
+    return isinstance(rows, list) and all(_is_count(row) and row < count for row in rows)

@@ -7,13 +7,15 @@ import math
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
+def ticks(low: float, high: float, most: int = 5, *, whole: bool = False) -> list[float]:
     """Return about `most` round values (multiples of 1, 2 or 5 times a power of ten) within the range."""
     span = high - low
     if not math.isfinite(span) or span <= 0:
         return [low] if math.isfinite(low) else []
     power = 10.0 ** math.floor(math.log10(span / most))
     step = next(m * power for m in (1, 2, 5, 10, 20) if span / (m * power) < most + 0.5)
+    if whole:
+        step = max(1, round(step))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [i * step for i in range(first, last + 1)]
 

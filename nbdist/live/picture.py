@@ -82,7 +82,8 @@ def describe_metrics(run: Run) -> str:
 
 def describe_rates(run: Run) -> str:
     """Say how fast it went."""
-    return f"Throughput of {_count(run)}: {rate(run.average_rate())} examples/s." if run.has_rates else ""
+    average = run.average_rate()
+    return f"Throughput of {_count(run)}: {rate(average)} examples/s." if np.isfinite(average) else ""
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,15 @@ class _Scale:
     high: float
     start: float
     end: float
+    whole: bool = False
+    """Whether only whole numbers are values."""
 
     def __call__(self, value: Floats) -> Floats:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
     def marks(self) -> list[tuple[float, str]]:
         """Return position and label of each tick."""
-        values = ticks(self.low, self.high)
+        values = ticks(self.low, self.high, whole=self.whole)
         places = self(np.array(values))
         return list(zip(places.tolist(), tick_labels(values), strict=True))
 
@@ -110,16 +113,14 @@ def _axes(panel: Panel, x0: float, width: float, top: float) -> str:
     on_right = [curve for curve in panel.curves if curve.right]
     left = _scale(_heights(on_left), bottom, top, from_zero=panel.from_zero)
     right = _scale(_heights(on_right), bottom, top)
-    start, end = x0 + _label_room(left), x0 + width - (_label_room(right) if on_right else 4)
-    across = _scale([curve.x for curve in panel.curves], start, end, margin=0.0)
+    start, end = x0 + _label_room(left), x0 + width - (_label_room(right) if on_right else 12)
+    across = _along([curve.x for curve in panel.curves], start, end, whole=panel.x_label == "step")
     parts = []
-    ink = colour(on_left[0].index) if on_right and len(on_left) == 1 else INK
     for y, label in left.marks():
         parts.append(f'<path d="M{start:.1f} {y:.1f}H{end:.1f}" stroke="{INK}" stroke-opacity=".22"/>')
-        parts.append(_text(start - 7, y + 4, label, "end", ink))
+        parts.append(_text(start - 7, y + 4, label, "end"))
     if on_right:
-        ink = colour(on_right[0].index) if len(on_right) == 1 else INK
-        parts += [_text(end + 7, y + 4, label, "start", ink) for y, label in right.marks()]
+        parts += [_text(end + 7, y + 4, label, "start") for y, label in right.marks()]
     parts.append(f'<path d="M{start:.1f} {bottom}H{end:.1f}" stroke="{INK}" stroke-opacity=".7"/>')
     for x, label in across.marks():
         parts.append(f'<path d="M{x:.1f} {bottom}v4" stroke="{INK}" stroke-opacity=".7"/>')
@@ -177,29 +178,35 @@ def _legend(panel: Panel, start: float, width: float) -> tuple[str, int]:
     return "".join(parts), row
 
 
-def _text(x: float, y: float, text: str, anchor: str, ink: str = INK, *, bold: bool = False) -> str:
+def _text(x: float, y: float, text: str, anchor: str, *, bold: bool = False) -> str:
     weight = ' font-weight="600"' if bold else ""
-    fill = f' fill="{ink}"' if ink != INK else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}{fill}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}>{escape(text)}</text>'
 
 
 def _heights(curves: list[Curve]) -> list[Floats]:
     return [values for curve in curves for values in curve.heights()]
 
 
-def _scale(
-    values: list[Floats], start: float, end: float, margin: float = 0.06, *, from_zero: bool = False
-) -> _Scale:
-    known = np.concatenate([*values, np.empty(0)])
-    known = known[np.isfinite(known)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+def _scale(values: list[Floats], start: float, end: float, *, from_zero: bool = False) -> _Scale:
+    """Leave a margin above and below, so that no line touches the frame."""
+    low, high = _extent(values)
     if from_zero:
         low = min(0.0, low)
-    if low == high:
-        room = 0.5 if margin == 0 else abs(low) * 0.5 or 1.0
-        return _Scale(low - room, high + room, start, end)
-    room = margin * (high - low)
+    room = 0.06 * (high - low) or abs(low) * 0.5 or 1.0
     return _Scale(low if from_zero else low - room, high + room, start, end)
+
+
+def _along(values: list[Floats], start: float, end: float, *, whole: bool) -> _Scale:
+    low, high = _extent(values)
+    return (
+        _Scale(low, high, start, end, whole) if low < high else _Scale(low - 1, high + 1, start, end, whole)
+    )
+
+
+def _extent(values: list[Floats]) -> tuple[float, float]:
+    known = np.concatenate([*values, np.empty(0)])
+    known = known[np.isfinite(known)]
+    return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
 
 
 def _label_room(scale: _Scale) -> float:

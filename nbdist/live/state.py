@@ -18,7 +18,7 @@ def describe(run: Run, title: str, status: str, elapsed: float, quiet: float = 0
     if progress.step is not None:
         facts.append(f"step {progress.step:,}" + (f" of {progress.total:,}" if progress.total else ""))
     if progress.epoch is not None:
-        facts.append(f"epoch {progress.epoch:g}")
+        facts.append(f"epoch {progress.epoch + 1:g}")
     facts.append(duration(elapsed))
     if status == "running" and progress.remaining is not None:
         facts.append(f"{duration(progress.remaining)} left")

@@ -35,6 +35,7 @@ class Progress:
     step: int | None
     total: int | None
     epoch: float | None
+    """Counted from 0, as the loop counts."""
     elapsed: float
     """Seconds between the first figure and the last."""
     remaining: float | None
@@ -44,7 +45,7 @@ class Progress:
         """The part that is done, 0 to 1."""
         if self.step is None or not self.total:
             return None
-        return min(1.0, self.step / self.total)
+        return self.step / self.total
 
 
 class Run:
@@ -85,8 +86,7 @@ class Run:
             times, steps = time[usable], step[usable].astype(np.int64)
             self._note_progress(times, steps, {n: batch.columns.get(n) for n in ("epoch", "total_steps")})
             for name, column in batch.columns.items():
-                values = column[usable]
-                there = ~np.isnan(values)
+                values, there = column[usable], batch.logged(name)[usable]
                 if not there.any():
                     continue
                 if name == "examples":
@@ -194,10 +194,12 @@ class Run:
                 return Progress(None, self._total, self._epoch, 0.0, None)
             (began, first), (time, last) = self._first, self._last
             done = last + 1 if first == 0 else last  # a step 0 is a step done, too
+            # A total that is passed was that of an earlier loop, and says nothing about the cell.
+            total = self._total if self._total is not None and self._total >= done else None
             remaining = None
-            if self._total is not None and last > first:
-                remaining = max(0, self._total - done) * (time - began) / (last - first)
-            return Progress(done, self._total, self._epoch, time - began, remaining)
+            if total is not None and last > first:
+                remaining = (total - done) * (time - began) / (last - first)
+            return Progress(done, total, self._epoch, time - began, remaining)
 
     def _note_progress(
         self, times: Floats, steps: NDArray[np.int64], marks: dict[str, Floats | None]

@@ -32,7 +32,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
     """Return what else is worth keeping: throughput, traffic, steps and time."""
     progress = run.progress()
     found = []
-    if run.has_rates:
+    if np.isfinite(run.average_rate()):
         average, last = rate(run.average_rate()), rate(run.rate(final=True))
         found.append(("examples/s", f"{average} on average, {last} at the end"))
     if run.bytes_moved():
@@ -48,7 +48,7 @@ def sentence(run: Run) -> str:
     """Return the facts as one line to read."""
     progress = run.progress()
     told = []
-    if run.has_rates:
+    if np.isfinite(run.average_rate()):
         average, last = rate(run.average_rate()), rate(run.rate(final=True))
         told.append(f"{average} examples/s ({last} at the end)")
     if run.bytes_moved():

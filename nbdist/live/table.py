@@ -58,11 +58,11 @@ class Table:
         keys, place = np.unique(steps // self.width, return_inverse=True)
         row = self._make_rows(keys)[place]
         cells = self._cells[:, rank]
-        with np.errstate(invalid="ignore"):  # inf - inf is a NaN here, and drawn as a gap
+        with np.errstate(invalid="ignore"):  # a NaN, also that of inf - inf, is drawn as a gap
             np.add.at(cells[:, _SUM], row, values)
+            np.minimum.at(cells[:, _LOW], row, values)
+            np.maximum.at(cells[:, _HIGH], row, values)
         np.add.at(cells[:, _COUNT], row, 1)
-        np.minimum.at(cells[:, _LOW], row, values)
-        np.maximum.at(cells[:, _HIGH], row, values)
         np.maximum.at(self._step, row, steps)
         np.maximum.at(self._time, row, times)
         self._revision[row] = self.revision
@@ -107,11 +107,13 @@ class Table:
         each = np.where(there, cells[..., _SUM] / np.maximum(count, 1), np.nan)
         with np.errstate(invalid="ignore"):
             mean = np.where(there, each, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+            low = cells[..., _LOW].min(axis=1, initial=np.inf)
+            high = cells[..., _HIGH].max(axis=1, initial=-np.inf)
         return Line(
             step=self._step[start : self.rows].astype(float),
             mean=mean,
-            low=cells[..., _LOW].min(axis=1, initial=np.inf),
-            high=cells[..., _HIGH].max(axis=1, initial=-np.inf),
+            low=low,
+            high=high,
             ranks=ranks,
             each=each,
         )
@@ -175,8 +177,8 @@ class Table:
         merged = np.empty((len(starts), *cells.shape[1:]))
         with np.errstate(invalid="ignore"):
             merged[..., :_LOW] = np.add.reduceat(cells[..., :_LOW], starts, axis=0)
-        merged[..., _LOW] = np.minimum.reduceat(cells[..., _LOW], starts, axis=0)
-        merged[..., _HIGH] = np.maximum.reduceat(cells[..., _HIGH], starts, axis=0)
+            merged[..., _LOW] = np.minimum.reduceat(cells[..., _LOW], starts, axis=0)
+            merged[..., _HIGH] = np.maximum.reduceat(cells[..., _HIGH], starts, axis=0)
         self._step = np.maximum.reduceat(self._step[: self.rows], starts)
         self._time = np.maximum.reduceat(self._time[: self.rows], starts)
         self._key = keys[starts]

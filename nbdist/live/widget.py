@@ -11,7 +11,7 @@ import traitlets
 
 _STATIC = pathlib.Path(__file__).parent / "static"
 
-_KEPT = 8
+_KEPT = 4
 
 
 class ChartWidget(anywidget.AnyWidget):

@@ -127,7 +127,7 @@ def test_page_loaded_again_during_the_run(open_notebook, screenshots: Path) -> N
 
 @pytest.mark.timeout(240)
 def test_many_ranks_and_metrics_on_a_narrow_page(open_notebook, screenshots: Path) -> None:
-    cell = training(1, title="32 ranks", count=32, seconds=4, more=("lr", "grad_norm", "val_loss"))
+    cell = training(1, title="32 ranks", count=32, seconds=7, more=("lr", "grad_norm", "val_loss"))
     notebook = open_notebook("many.ipynb", [SETUP, cell], width=900, height=1000)
     notebook.run(0)
     notebook.start(1)
@@ -144,3 +144,34 @@ def test_many_ranks_and_metrics_on_a_narrow_page(open_notebook, screenshots: Pat
         notebook.use_theme(f"JupyterLab {theme}")
         notebook.page.wait_for_timeout(400)
         notebook.page.screenshot(path=screenshots / f"many-result-{theme.lower()}.png")
+
+
+@pytest.mark.timeout(240)
+def test_lines_can_be_hidden_and_a_stretch_looked_at(open_notebook) -> None:
+    notebook = open_notebook("zoom.ipynb", [SETUP, training(1, seconds=8)])
+    notebook.run(0)
+    notebook.start(1)
+    page, output = notebook.page, notebook.output(1)
+    output.locator(".nbd-plot canvas").nth(1).wait_for()
+    page.wait_for_timeout(1500)
+
+    legend = output.get_by_role("button", name="accuracy")
+    legend.click()
+    assert legend.get_attribute("aria-pressed") == "false"
+
+    frame = output.locator(".u-over").first.bounding_box()
+    assert frame is not None
+    height = frame["y"] + frame["height"] / 2
+    page.mouse.move(frame["x"] + 80, height)
+    page.mouse.down()
+    page.mouse.move(frame["x"] + 160, height, steps=4)
+    page.mouse.up()
+    reset = output.get_by_role("button", name="Reset zoom")
+    reset.wait_for()
+    page.wait_for_timeout(500)  # rows that arrive meanwhile must not end the look
+    assert reset.is_visible()
+    reset.click()
+    reset.wait_for(state="hidden")
+    assert output.get_by_role("progressbar").get_attribute("aria-valuenow") is not None
+    assert not notebook.ended(1)
+    notebook.wait_for_end(1)

@@ -81,7 +81,7 @@ def train(
                 "time": [began + (s + 1) / rate for s in steps],
                 "step": [float(s) for s in steps],
                 "examples": [64.0 + 24 * math.sin(s / 9 + rank) + 3 * pick.random() for s in steps],
-                "epoch": [1 + s // (total // 3) for s in steps],
+                "epoch": [s // (total // 3) for s in steps],
                 "total_steps": [float(total)] * len(steps),
                 "loss": [2.2 * math.exp(-s / total * 3) + 0.2 + 0.12 * pick.random() for s in steps],
             }

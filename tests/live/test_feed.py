@@ -54,6 +54,8 @@ def broken() -> dict[str, list[bytes]]:
         "a rank below zero": encode(ROWS, rank=-1),
         "rows that are not there": encode({}, rows=3, columns=["loss"]),
         "columns that are no names": encode({}, columns=[1]),
+        "a NaN in no row": encode(ROWS, nan={"loss": [2]}),
+        "NaNs that are no rows": encode(ROWS, nan=["loss"]),
         "a column twice": encode({}, columns=["loss", "loss"]),
     }
 

@@ -8,6 +8,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from .ranks import KEY, encode
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def run_of(count: int, ranks: int = 1, metrics: dict[str, list[float]] | None = None, **more: int) -> Run:
+def run_of(count: int, ranks: int = 1, metrics: dict[str, list[float]] | None = None, **more: Any) -> Run:
     """Return a run of that many steps, ten a second, 50 examples each."""
     run = Run()
     metrics = metrics or {"loss": np.linspace(2, 1, count).tolist()}
@@ -50,6 +51,8 @@ AWKWARD: dict[str, Callable[[], Run]] = {
         6, metrics={"loss": [1, 2, 3, 4, 5, 6], "f1": [1, NAN, NAN, 2, NAN, NAN]}
     ),
     "infinities": lambda: run_of(6, metrics={"loss": [1, INF, 2, -INF, 3, 4]}),
+    "diverged": lambda: run_of(3, ranks=2, metrics={"loss": [1, 2, NAN]}, nan={"loss": [2]}),
+    "diverged at once": lambda: run_of(2, metrics={"loss": [NAN, NAN]}, nan={"loss": [0, 1]}),
     "nothing finite": lambda: run_of(3, metrics={"loss": [INF, INF, INF]}),
     "constant": lambda: run_of(4, metrics={"loss": [0, 0, 0, 0]}),
     "huge and tiny": lambda: run_of(3, metrics={"loss": [1e300, 1e-300, 1], "lr": [1e-9, 1e-8, 1e-7]}),
@@ -127,6 +130,11 @@ def test_alt_text_tells_the_course() -> None:
 )
 def test_ticks_are_round(low: float, high: float, expected: list[str]) -> None:
     assert numbers.tick_labels(numbers.ticks(low, high)) == expected
+
+
+def test_steps_have_whole_ticks() -> None:
+    assert numbers.ticks(0, 3, whole=True) == [0, 1, 2, 3]
+    assert numbers.ticks(-1, 1, whole=True) == [-1, 0, 1]
 
 
 def test_numbers_for_readers() -> None:

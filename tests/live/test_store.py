@@ -77,6 +77,16 @@ def test_infinite_figures_are_kept_and_do_not_spoil_the_mean() -> None:
     assert run.mean("loss") == 2.0
 
 
+def test_a_loss_that_became_nan_is_told_apart_from_one_not_logged() -> None:
+    run = Run()
+    nan = math.nan
+    add(run, {"time": [1, 2, 3, 4], "step": [0, 1, 2, 3], "loss": [1.0, nan, 3.0, nan]}, nan={"loss": [3]})
+    assert run.line("loss").step.tolist() == [0, 2, 3]
+    assert math.isnan(run.line("loss").mean[-1])
+    assert math.isnan(run.last("loss"))
+    assert run.mean("loss") == 2.0
+
+
 def test_throughput_of_one_rank() -> None:
     run = Run()
     # 10 examples every half second from t = 100 on; the first row only starts the clock.
@@ -145,6 +155,14 @@ def test_progress_and_time_left() -> None:
     assert progress.remaining == pytest.approx(39 * 2.0)
     assert progress.fraction == pytest.approx(11 / 50)
     assert run.empty  # nothing to draw
+
+
+def test_a_total_that_is_passed_is_not_shown() -> None:
+    run = Run()
+    add(run, {"time": [1, 2, 3], "step": [0, 1, 2], "total_steps": [2.0, 2.0, 2.0]})
+    assert run.progress().step == 3
+    assert run.progress().total is None
+    assert run.progress().remaining is None
 
 
 def test_progress_of_nothing() -> None:

@@ -113,11 +113,11 @@ def test_widgets_do_not_pile_up(kernel: BlockingKernelClient) -> None:
         kernel,
         "from ipywidgets import Widget\n"
         "from ipywidgets.widgets.widget import _instances\n"
-        "for number in range(10, 22):\n"
+        "for number in range(10, 18):\n"
         "    follow(number, seconds=0.4, ranks=1)\n"
         "print(len([w for w in _instances.values() if type(w).__name__ == 'ChartWidget']))",
     )
-    assert int(of_kind(heard, "stream")[-1]["content"]["text"]) <= 8
+    assert int(of_kind(heard, "stream")[-1]["content"]["text"]) <= 4
 
 
 def test_a_run_that_logs_nothing_shows_nothing(kernel: BlockingKernelClient) -> None:

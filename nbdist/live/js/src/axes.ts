@@ -4,6 +4,9 @@ import { tickLabels } from "./format";
 import type { Plan } from "./series";
 import type { Theme } from "./theme";
 
+/** Distances between ticks where only whole numbers are values. */
+const WHOLE = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((m) => m * 10 ** power)).flat();
+
 /** Lay out the axes of a plan: the step or time below, a scale to the left and maybe one to the right. */
 export function axes(plan: Plan, xLabel: string, theme: Theme): uPlot.Axis[] {
   const look: uPlot.Axis = {
@@ -16,6 +19,7 @@ export function axes(plan: Plan, xLabel: string, theme: Theme): uPlot.Axis[] {
   const up: uPlot.Axis = { ...look, gap: 6, space: 30, size: widthOf, ticks: { show: false } };
   const below: uPlot.Axis = {
     ...look,
+    incrs: xLabel === "step" ? WHOLE : undefined,
     label: xLabel,
     labelFont: theme.font,
     labelSize: 18,

@@ -64,7 +64,7 @@ export class Chart {
     const options: uPlot.Options = {
       width: Math.max(200, this._place.clientWidth),
       height: HEIGHT,
-      padding: [8, made.right ? 0 : 10, 0, 0],
+      padding: [8, made.right ? 0 : 16, 0, 0],
       legend: { show: false },
       series: made.series,
       bands: made.bands,
