@@ -7,7 +7,7 @@ import math
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def ticks(low: float, high: float, most: int = 5, *, whole: bool = False) -> list[float]:
+def ticks(low: float, high: float, most: int = 6, *, whole: bool = False) -> list[float]:
     """Return about `most` round values (multiples of 1, 2 or 5 times a power of ten) within the range."""
     span = high - low
     if not math.isfinite(span) or span <= 0:

@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 from numpy.typing import NDArray
 
+from .axes import reach
 from .numbers import figure, rate, tick_labels, ticks
 from .palette import INK, colour, dash
 from .panels import Curve, Panel, panels_of
@@ -126,9 +127,13 @@ def _axes(panel: Panel, x0: float, width: float, top: float) -> str:
         parts.append(f'<path d="M{x:.1f} {bottom}v4" stroke="{INK}" stroke-opacity=".7"/>')
         parts.append(_text(x, bottom + 18, label, "middle"))
     parts.append(_text((start + end) / 2, bottom + 36, panel.x_label, "middle"))
+    # Each panel lies at its own place, so that names it apart in a page of many pictures, too.
+    frame = f"frame-{start:.0f}-{top:.0f}-{end - start:.0f}"
+    outline = f"M{start - 2:.1f} {top - 2}H{end + 2:.1f}V{bottom + 2}H{start - 2:.1f}Z"
+    parts.append(f'<clipPath id="{frame}"><path d="{outline}"/></clipPath><g clip-path="url(#{frame})">')
     for curve in sorted(panel.curves, key=lambda curve: curve.strong):
         parts.append(_curve(curve, across, right if curve.right else left))
-    return "".join(parts)
+    return "".join([*parts, "</g>"])
 
 
 def _curve(curve: Curve, across: _Scale, up: _Scale) -> str:
@@ -189,9 +194,8 @@ def _heights(curves: list[Curve]) -> list[Floats]:
 
 def _scale(values: list[Floats], start: float, end: float, *, from_zero: bool = False) -> _Scale:
     """Leave a margin above and below, so that no line touches the frame."""
-    low, high = _extent(values)
-    if from_zero:
-        low = min(0.0, low)
+    known = np.concatenate([*values, np.empty(0)])
+    low, high = (min(0.0, _extent(values)[0]), _extent(values)[1]) if from_zero else reach(known)
     room = 0.06 * (high - low) or abs(low) * 0.5 or 1.0
     return _Scale(low if from_zero else low - room, high + room, start, end)
 

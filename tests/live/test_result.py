@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from nbdist.live import numbers, palette, picture, result, summary
+from nbdist.live.axes import reach
 from nbdist.live.message import decode
 from nbdist.live.store import Run
 
@@ -86,6 +87,19 @@ def test_one_point_is_a_dot_and_gaps_break_the_line() -> None:
     assert len(shapes(picture.draw(AWKWARD["infinities"]()), "circle")) == 2
 
 
+def test_a_spike_does_not_flatten_the_rest() -> None:
+    calm = np.linspace(1.0, 0.5, 1000)
+    spiky = calm.copy()
+    spiky[3:6] = 40.0
+    low, high = reach(spiky)
+    assert low == 0.5
+    assert 1.0 < high < 1.5
+    assert reach(calm) == (0.5, 1.0)
+    assert reach(np.array([1.0, 40.0])) == (1.0, 40.0)
+    assert reach(np.r_[np.ones(100), 2.0]) == (1.0, 2.0)
+    ET.fromstring(picture.draw(run_of(1000, metrics={"loss": spiky.tolist()})))
+
+
 def test_no_picture_has_a_ground() -> None:
     assert not shapes(picture.draw(AWKWARD["two ranks"]()), "rect")
 
@@ -120,7 +134,8 @@ def test_alt_text_tells_the_course() -> None:
     ("low", "high", "expected"),
     [
         (0, 1, ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
-        (0, 12_600, ["0", "5k", "10k"]),
+        (0, 12_900, ["0", "2k", "4k", "6k", "8k", "10k", "12k"]),
+        (0, 13_100, ["0", "5k", "10k"]),
         (0, 10_100, ["0", "2k", "4k", "6k", "8k", "10k"]),
         (0.31, 0.3105, ["0.3100", "0.3101", "0.3102", "0.3103", "0.3104", "0.3105"]),
         (-1, 1, ["-1.0", "-0.5", "0", "0.5", "1.0"]),

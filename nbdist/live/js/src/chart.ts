@@ -1,6 +1,6 @@
 import uPlot from "uplot";
 
-import { axes, room } from "./axes";
+import { axes, reach, room } from "./axes";
 import { Legend } from "./legend";
 import type { Table } from "./run";
 import { plan } from "./series";
@@ -71,8 +71,8 @@ export class Chart {
       axes: axes(made, this._options.xLabel, theme),
       scales: {
         x: { time: false, range: (_u, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
-        left: { range: (_u, low, high) => room(low, high, this._options.fromZero) },
-        right: { range: (_u, low, high) => room(low, high, false) },
+        left: { range: (u, low, high) => this._range(u, "left", low, high) },
+        right: { range: (u, low, high) => this._range(u, "right", low, high) },
       },
       cursor: {
         y: false,
@@ -96,6 +96,11 @@ export class Chart {
     this._legend.build(made.entries, made.right, (entry, shown) => {
       for (const i of entry.series) plot.setSeries(i, { show: shown });
     });
+  }
+
+  private _range(plot: uPlot, scale: string, low: number | null, high: number | null): uPlot.Range.MinMax {
+    if (this._options.fromZero) return room(low, high, true);
+    return room(...reach(plot, scale, low, high), false);
   }
 
   private _noteZoom(zoomed: boolean): void {
