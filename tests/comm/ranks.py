@@ -36,7 +36,9 @@ class Ranks:
         for rank in range(size):
             ours, theirs = _context.Pipe(duplex=False)
             process = _context.Process(
-                target=_be_rank, args=(theirs, self._folder.name, form, function, rank, size, args), daemon=True
+                target=_be_rank,
+                args=(theirs, self._folder.name, form, function, rank, size, args),
+                daemon=True,
             )
             process.start()
             theirs.close()
@@ -70,7 +72,9 @@ class Ranks:
         return results
 
 
-def spawn(size: int, function: Callable[..., Any], *args: Any, timeout: float = 30.0, form: bool = True) -> list[Any]:
+def spawn(
+    size: int, function: Callable[..., Any], *args: Any, timeout: float = 30.0, form: bool = True
+) -> list[Any]:
     """Call `function(rank, size, *args)` on every rank of a new group; return what each returned."""
     with Ranks(size, function, *args, form=form) as ranks:
         results = ranks.results(timeout)

@@ -33,7 +33,10 @@ def train(rank: int, size: int, patience: float, options: dict) -> list[np.ndarr
     group = dist.new_group()  # made with that patience
     torch.manual_seed(rank)
     model = DistributedDataParallel(
-        make_model() if rank == 0 else nn.Sequential(*make_model()), process_group=group, bucket_cap_mb=0.2, **options
+        make_model() if rank == 0 else nn.Sequential(*make_model()),
+        process_group=group,
+        bucket_cap_mb=0.2,
+        **options,
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(3):
@@ -45,7 +48,9 @@ def train(rank: int, size: int, patience: float, options: dict) -> list[np.ndarr
 
 
 @pytest.mark.parametrize("patience", [0.0, 0.001], ids=["queued", "inline"])
-@pytest.mark.parametrize("options", [{}, {"gradient_as_bucket_view": True, "static_graph": True}], ids=["plain", "views"])
+@pytest.mark.parametrize(
+    "options", [{}, {"gradient_as_bucket_view": True, "static_graph": True}], ids=["plain", "views"]
+)
 def test_gradients_equal_those_of_one_process(patience, options):
     first, second = spawn(2, train, patience, options, timeout=60)
     assert all(map(np.array_equal, first, second))

@@ -16,7 +16,7 @@ void all_gather(World& world, const void* in, void* const* out, std::size_t coun
     auto length = [&](std::uint64_t i) { return std::min(slot_bytes, total - i * slot_bytes); };
     auto lay = [&](std::uint64_t i) {
         world.await_free(first + i);
-        copy_to_slot(world.own_slot(first + i), mine + i * slot_bytes, length(i));
+        copy_to_slot(world.own_slot(first + i), mine + i * slot_bytes, length(i), world.stores().best());
         world.publish(&Progress::published, first + i);
         count_moved(length(i) * (world.size() - 1));
     };

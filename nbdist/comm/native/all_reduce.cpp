@@ -1,6 +1,7 @@
 // Allreduce as reduce-scatter and all-gather (Patarasuk & Yuan, JPDC 69(2), 2009): each rank sends
 // 2(N-1)/N of the bytes, the least any algorithm can. README.md draws it.
 #include <algorithm>
+#include <chrono>
 #include <vector>
 
 #include "collectives.h"
@@ -48,17 +49,31 @@ class Ring {
           blocks_(count, width_, world.size()),
           inputs_(world.size()) {}
 
-    // Three stages, each one block behind the one before it: while this rank reduces block b its peers
-    // already have block b + 1 to read, and waiting for them costs nothing.
+    // Three stages a block: scatter, reduce, gather. This rank runs ahead with whatever is possible, up to
+    // the four slots there are, so a peer that is late by less holds nobody up.
     void run() {
+        const bool measured = blocks_.number >= slot_count;
+        streaming_ = measured ? world_.stores().streaming() : world_.stores().best();
         first_ = world_.take(blocks_.number);
-        if (blocks_.number == 0) world_.agree();
-        for (std::uint64_t step = 0; blocks_.number > 0 && step < blocks_.number + 2; ++step) {
-            if (step < blocks_.number) scatter(step);
-            if (step == 0) world_.agree();
-            if (step >= 1 && step - 1 < blocks_.number) reduce(step - 1);
-            if (step >= 2) gather(step - 2);
+        std::uint64_t scattered = 0, reduced = 0, gathered = 0;
+        if (blocks_.number > 0) scatter(scattered++);
+        world_.agree();
+        const auto began = std::chrono::steady_clock::now();
+        while (gathered < blocks_.number) {
+            const bool ahead = scattered < blocks_.number && scattered < gathered + slot_count;
+            if (ahead && world_.is_free(first_ + scattered))
+                scatter(scattered++);
+            else if (reduced < scattered && world_.all_through(&Progress::contributed, first_ + reduced))
+                reduce(reduced++);
+            else if (gathered < reduced)  // what peers need least, but the oldest: wait for it
+                gather(gathered++);
+            else if (reduced < scattered)
+                reduce(reduced++);
+            else
+                scatter(scattered++);
         }
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+        if (measured) world_.stores().note(streaming_, took.count(), blocks_.count * width_);
     }
 
   private:
@@ -74,7 +89,8 @@ class Ring {
         for (int i = 1; i < world_.size(); ++i) {
             const int peer = (world_.rank() + i) % world_.size();
             const Range range = blocks_.part(block, peer);
-            copy_to_slot(part_of(world_.rank(), block, peer), tensor(range), range.count * width_);
+            copy_to_slot(part_of(world_.rank(), block, peer), tensor(range), range.count * width_,
+                         streaming_);
             sent += range.count * width_;
         }
         world_.publish(&Progress::contributed, first_ + block);
@@ -91,7 +107,7 @@ class Ring {
         std::byte* result = part_of(me, block, me);
         if (keep_) {
             fold_(tensor(range), inputs_.data(), world_.size(), range.count);
-            copy_to_slot(result, tensor(range), range.count * width_);
+            copy_to_slot(result, tensor(range), range.count * width_, streaming_);
         } else {
             fold_(result, inputs_.data(), world_.size(), range.count);
         }
@@ -115,6 +131,7 @@ class Ring {
     std::size_t width_;
     Fold fold_;
     bool keep_;  // whether the result comes back here
+    bool streaming_;
     Blocks blocks_;
     std::uint64_t first_ = 0;
     std::vector<const void*> inputs_;
@@ -125,7 +142,7 @@ void flat(World& world, void* data, std::size_t count, DType type, Op op, bool k
     const std::size_t bytes = count * size_of(type);
     const std::uint64_t block = world.take(1);
     world.await_free(block);
-    copy_to_slot(world.own_slot(block), static_cast<const std::byte*>(data), bytes);
+    copy_to_slot(world.own_slot(block), static_cast<const std::byte*>(data), bytes, world.stores().best());
     world.publish(&Progress::contributed, block);
     count_moved(bytes * (world.size() - 1));
     world.agree();

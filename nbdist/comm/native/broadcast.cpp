@@ -19,7 +19,7 @@ void broadcast(World& world, void* data, std::size_t count, DType type, int root
         const std::size_t length = std::min(slot_bytes, total - begin);
         if (world.rank() == root) {
             world.await_free(first + i);
-            copy_to_slot(world.own_slot(first + i), bytes + begin, length);
+            copy_to_slot(world.own_slot(first + i), bytes + begin, length, world.stores().best());
             world.publish(&Progress::published, first + i);
             count_moved(length * (world.size() - 1));
         } else {

@@ -38,8 +38,8 @@ void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
 
 }  // namespace
 
-void copy_to_slot(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (bytes >= streaming_from)
+void copy_to_slot(std::byte* to, const std::byte* from, std::size_t bytes, bool streaming) {
+    if (streaming && bytes >= streaming_from)
         stream(to, from, bytes);
     else if (bytes > 0)
         std::memcpy(to, from, bytes);

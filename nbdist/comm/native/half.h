@@ -8,6 +8,7 @@
 namespace nbdist {
 
 #define NBDIST_INLINE inline __attribute__((always_inline))
+#define NBDIST_INLINE_LAMBDA __attribute__((always_inline))
 
 struct BFloat16 {
     std::uint16_t bits;

@@ -66,7 +66,7 @@ void Mail::push(int to) {
         const std::size_t length = std::min(mail_payload, message.total - message.done);
         std::byte* piece = members_.mail(members_.rank(), to, sent);
         *reinterpret_cast<MailHeader*>(piece) = {message.tag, message.total, length};
-        copy_to_slot(piece + sizeof(MailHeader), message.data + message.done, length);
+        copy_to_slot(piece + sizeof(MailHeader), message.data + message.done, length, true);
         cursor.sent.store(sent + 1, std::memory_order_release);
         members_.control(to).mail_bell.ring();
         message.done += length;

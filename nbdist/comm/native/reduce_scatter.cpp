@@ -26,7 +26,8 @@ void reduce_scatter(World& world, const void* const* in, void* out, std::size_t 
         world.await_free(first + i);
         for (int step = 1; step < world.size(); ++step) {
             const int peer = (me + step) % world.size();
-            copy_to_slot(world.own_slot(first + i) + peer * part, input(peer, i), length(i) * width);
+            copy_to_slot(world.own_slot(first + i) + peer * part, input(peer, i), length(i) * width,
+                         world.stores().best());
         }
         world.publish(&Progress::contributed, first + i);
         count_moved(length(i) * width * (world.size() - 1));

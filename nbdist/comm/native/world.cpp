@@ -73,6 +73,14 @@ void World::agree() {
     }
 }
 
+bool World::all_through(Counter counter, std::uint64_t block) const {
+    for (int peer = 0; peer < size(); ++peer)
+        if (peer != rank() &&
+            (members_.control(peer).progress.*counter).load(std::memory_order_acquire) <= block)
+            return false;
+    return true;
+}
+
 void World::await_free(std::uint64_t block) {
     if (block < slot_count) return;
     await_all(&Progress::finished, block - slot_count);

@@ -5,6 +5,7 @@
 // A rank writes only its own slots and its own counters; it reads those of the others.
 #pragma once
 
+#include "stores.h"
 #include "vigil.h"
 
 namespace nbdist {
@@ -34,10 +35,17 @@ class World {
         return first;
     }
 
+    Stores& stores() { return stores_; }
+
     std::byte* slot(int rank, std::uint64_t block) const { return members_.slot(rank, block); }
     std::byte* own_slot(std::uint64_t block) const { return members_.slot(rank(), block); }
 
-    // Wait until nobody reads the slot that `block` will use, left from four blocks ago.
+    // Whether all the others are through `block`, as far as this rank can see now.
+    bool all_through(Counter counter, std::uint64_t block) const;
+    // Whether nobody reads the slot that `block` will use, left from four blocks ago.
+    bool is_free(std::uint64_t block) const {
+        return block < slot_count || all_through(&Progress::finished, block - slot_count);
+    }
     void await_free(std::uint64_t block);
     // Wait until `peer` is through `block` as far as `counter` tells.
     void await(int peer, Counter counter, std::uint64_t block);
@@ -51,6 +59,7 @@ class World {
     Signature signature_;
     std::uint64_t sequence_ = 0;
     std::uint64_t next_block_ = 0;
+    Stores stores_;
 };
 
 // An operation from its opening to its end.
