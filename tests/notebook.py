@@ -129,6 +129,17 @@ class Notebook:
         result.seconds = time.monotonic() - began
         return result
 
+    def await_text(self, sent: str, text: str, timeout: float = 60.0) -> None:
+        """Wait until a cell that still runs has put out `text`; what it put out so far is taken."""
+        deadline = time.monotonic() + timeout
+        while True:
+            message = self._client.get_iopub_msg(timeout=max(deadline - time.monotonic(), 0.01))
+            if message["parent_header"].get("msg_id") != sent:
+                continue
+            assert message["content"].get("execution_state") != "idle", "the cell has ended already"
+            if text in message["content"].get("text", ""):
+                return
+
     def ok(self, code: str, timeout: float = 60.0) -> Result:
         """Run a cell that has to succeed."""
         result = self.run(code, timeout)

@@ -169,13 +169,13 @@ class Cluster:
         return self.call("in_step", each=numbered)
 
     def control(self, action: str, ranks: Sequence[int] | None = None, **arguments: Any) -> None:
-        """Ask ranks for something that must not wait for their main thread."""
+        """Tell ranks something on the channel they hear while their main thread is busy; do not wait."""
         client = self._connected()
         targets = [rank for rank in (ranks if ranks is not None else client.ids) if rank in client.ids]
         if targets:
             client._send_control_request(
                 targets, "nbdist_request", {"action": action, "arguments": arguments}, block=False
-            ).result(timeout=_CALL_TIMEOUT)
+            )
 
     def run(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from ipyparallel.engine.kernel import IPythonParallelKernel
@@ -28,8 +29,14 @@ class RankKernel(IPythonParallelKernel):
         cell = CellSpec(**described)
         self.rank.begin_cell(cell)
         self.shell.last_execution_result = None
-        reply: dict[str, Any] = await super().do_execute(code, silent, *args, **kwargs)
-        error = None
+        reply: dict[str, Any]
+        error: BaseException | None = None
+        try:
+            reply = await super().do_execute(code, silent, *args, **kwargs)
+        except KeyboardInterrupt as interrupt:  # it came after the cell's last line
+            error, reply = interrupt, {"status": "ok", "execution_count": self.shell.execution_count}
+        # From here on an interrupt must not cost the reply; the abort that comes with it ends any wait.
+        signal.signal(signal.SIGINT, lambda *_: None)
         if reply["status"] == "error":
             result = self.shell.last_execution_result
             error = (result and (result.error_before_exec or result.error_in_exec)) or RuntimeError(
@@ -37,7 +44,7 @@ class RankKernel(IPythonParallelKernel):
             )
         failure = self.rank.end_cell(cell, error)
         if failure is not None:
-            if error is None:
+            if reply["status"] == "ok":
                 reply.update(
                     status="error",
                     ename=type(failure).__name__,

@@ -105,6 +105,7 @@ class Rank:
         import torch.distributed as dist
 
         from .. import comm
+        from ..train import ring
 
         world = self._world()
         os.environ.update(
@@ -117,6 +118,7 @@ class Rank:
         # Subgroups that a cell makes meet in this file; it lies in the cluster's private folder.
         meeting = dist.FileStore(store, world.size)  # type: ignore[attr-defined]  # torch re-exports it
         comm.form_world(endpoints, world.rank, secret, generation, meeting)
+        ring.resume()
         names = self._shell.user_ns
         for name, value in (
             ("rank", world.rank),
@@ -230,6 +232,10 @@ class Rank:
                 f"--model {name}: {name} is a {type(model).__name__}, not a torch.nn.Module; "
                 "name a model, or use --shard for data."
             )
+        before = self._shell.user_ns.get(name)
+        if isinstance(before, torch.nn.Module) and before is not model:
+            # Something may keep the old model alive; attached, it would only slow the new one down.
+            ring.detach(before)
         self._shell.user_ns[name] = ring.attach(model.to(device.device()))
 
     def _check_assigned(self, cell: CellSpec) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 
 from ..cluster import CellRun, Cluster
-from ..errors import UsageError
+from ..errors import UsageError, rank_list
 from ..live import LiveView
 from . import source
 from .failures import error_of
+from .interrupt import Presses
 from .options import CellOptions
 from .output import Merger
 from .session import Session
+from .session import count as _count
 from .travel import pack
 
 _TICK = 0.05
@@ -33,52 +35,48 @@ def run_cell(session: Session, options: CellOptions, cell: str) -> None:
     if len(ranks) < cluster.n and (options.models or options.shards):
         raise UsageError("--model and --shard need all ranks; leave --ranks out of this cell.")
     _send_names(session, cluster, options, assigned)
-    run = cluster.run(
-        cell,
-        ranks,
-        models=[name for name in options.models if name in assigned],
-        shards=[name for name in options.shards if name in assigned],
-    )
-    interrupted = _follow(session, cluster, run)
+    with Presses() as presses:
+        run = cluster.run(
+            cell,
+            ranks,
+            models=[name for name in options.models if name in assigned],
+            shards=[name for name in options.shards if name in assigned],
+        )
+        _follow(session, cluster, run, presses)
     error = error_of(run.replies(), {info.rank: info.host for info in cluster.ranks})
-    if error is not None or interrupted:
+    if error is not None or presses.count:
         cluster.end_generation()
-    if interrupted:
+    if presses.count:
         raise KeyboardInterrupt
     if error is not None:
         raise error
 
 
-def _follow(session: Session, cluster: Cluster, run: CellRun) -> bool:
-    """Show a cell's output and figures until it has ended; return whether it was interrupted."""
+def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) -> None:
+    """Show a cell's output and figures until it has ended; a first press of the stop button interrupts it.
+
+    A second press leaves without the ranks, and so does the end of the grace they have to answer the first.
+    """
     assert session.feed is not None
     merger = Merger(run.ranks, cluster.settings.merge_window)
-    view = LiveView(session.feed.run(run.number), title=f"{len(run.ranks)} ranks")
-    interrupted = False
+    view = LiveView(session.feed.run(run.number), title=f"Training on {_count(len(run.ranks))}")
     give_up = float("inf")
-    while not run.done() and time.monotonic() < give_up:
-        try:
-            run.wait(_TICK)
-            while not run.outputs.empty():
-                merger.feed(run.outputs.get())
-            merger.flush()
-            view.update()
-        except KeyboardInterrupt:
-            if interrupted:
-                break  # the second interrupt leaves without the ranks
-            interrupted = True
+    while not run.done() and time.monotonic() < give_up and presses.count < 2:
+        if presses.count and give_up == float("inf"):
             give_up = time.monotonic() + cluster.settings.interrupt_grace
             cluster.interrupt(run)
-    while not run.outputs.empty():
-        merger.feed(run.outputs.get())
+        run.wait(_TICK)
+        merger.feed_all(run.outputs)
+        merger.flush()
+        view.update()
+    merger.feed_all(run.outputs)
     merger.flush(final=True)
     view.finish([reply.rank for reply in run.replies() if not reply.died])
     if run.pending():
         session.say(
-            f"Rank {', '.join(map(str, run.pending()))} did not answer the interrupt and still runs; "
+            f"Rank {rank_list(run.pending())} did not answer the interrupt and still runs; "
             "`%nbdist restart` starts the ranks afresh."
         )
-    return interrupted
 
 
 def _send_names(session: Session, cluster: Cluster, options: CellOptions, assigned: set[str]) -> None:

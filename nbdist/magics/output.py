@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import sys
 import time
 from collections import deque
@@ -59,6 +60,11 @@ class Merger:
         else:
             bundle = {"data": data, "metadata": output.content.get("metadata", {})}
             self._append(output.rank, now, "display", "", bundle)
+
+    def feed_all(self, outputs: queue.SimpleQueue[Output]) -> None:
+        """Take all that is waiting."""
+        while not outputs.empty():
+            self.feed(outputs.get())
 
     def flush(self, final: bool = False) -> None:
         """Show what has waited long enough; everything, if this is the `final` call."""

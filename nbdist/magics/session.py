@@ -41,17 +41,17 @@ class Session:
         cluster = Cluster(n)
         line = _ProgressLine(self.shell)
         began = time.monotonic()
-        line.show(f"Starting {_count(cluster.n)} …")
+        line.show(f"Starting {count(cluster.n)} …")
         try:
-            cluster.start(lambda stage: line.show(f"Starting {_count(cluster.n)}: {stage} …"))
+            cluster.start(lambda stage: line.show(f"Starting {count(cluster.n)}: {stage} …"))
         except BaseException:
-            line.show(f"Starting {_count(cluster.n)} failed.")
+            line.show(f"Starting {count(cluster.n)} failed.")
             raise
         key = secrets.token_bytes(32)
         self.feed = Feed(key)
         cluster.call("connect_metrics", self.feed.endpoint, key, cluster.settings.metrics_hz)
         self.cluster, self.sent = cluster, Sent()
-        line.end(f"{_count(cluster.n)} ready in {time.monotonic() - began:.1f} s.")
+        line.end(f"{count(cluster.n)} ready in {time.monotonic() - began:.1f} s.")
         return cluster
 
     def started(self) -> Cluster:
@@ -75,7 +75,7 @@ class Session:
         if feed is not None:
             feed.close()
         if not quietly:
-            self.say(f"{_count(cluster.n)} stopped." if cluster is not None else "No cluster is running.")
+            self.say(f"{count(cluster.n)} stopped." if cluster is not None else "No cluster is running.")
 
 
 class _ProgressLine:
@@ -110,5 +110,6 @@ class _ProgressLine:
             self._handle.update(bundle, raw=True)
 
 
-def _count(n: int) -> str:
+def count(n: int) -> str:
+    """Write a number of ranks as a reader would."""
     return "1 rank" if n == 1 else f"{n} ranks"

@@ -57,9 +57,10 @@ class Sent:
 def _problem(value: object) -> bytes | Exception:
     """Return the pickle of `value`, or what stood in its way."""
     try:
-        return cloudpickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+        packed: bytes = cloudpickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as problem:  # noqa: BLE001  (reducers are foreign code and raise what they like)
         return problem
+    return packed
 
 
 def _locate(path: str, value: object, depth: int = 12) -> tuple[str, object]:

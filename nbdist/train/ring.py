@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch.distributed as dist
 from torch import nn
 from torch.autograd import Variable
 from torch.optim.optimizer import (
@@ -76,6 +77,20 @@ class Ring:
         member.note_buffers()
         member.watch(self._arrived)
         self._members[model] = member
+
+    def resume(self) -> None:
+        """Give every rank rank 0's state, at the start of a generation.
+
+        The one before may have ended between two ranks' optimizer steps.
+        """
+        world = self._enter()
+        if world is None:
+            return
+        alive: list[set[int]] = [set()] * world.size
+        dist.all_gather_object(alive, {member.index for member in self._members.values()})
+        # A model that one rank has dropped, or never got, has nobody to agree with.
+        for index in sorted(set.intersection(*alive)):
+            settle(world, self._member(index), 0)
 
     def detach(self, model: nn.Module) -> None:
         """Take everything off a model."""
@@ -256,6 +271,11 @@ def attach(model: M) -> M:
 def detach(model: nn.Module) -> None:
     """Make a model this rank's own again."""
     _ring.detach(model)
+
+
+def resume() -> None:
+    """Make all attached models rank 0's again; all ranks call this when they have formed a new group."""
+    _ring.resume()
 
 
 def join() -> None:
