@@ -264,7 +264,7 @@ class RingGroup(dist.ProcessGroup):
 
         `keep` is what must stay in memory meanwhile.
         """
-        if opts is not None and not opts.asyncOp:
+        if opts is not None and not getattr(opts, "asyncOp", True):  # older torch does not say
             for call in calls:
                 call(None)
             restore(outputs, staged)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 import torch.distributed as dist
 
+import nbdist.comm as comm
 from nbdist.errors import MismatchError
 
 from .ranks import Raised, Ranks, spawn
@@ -80,6 +83,21 @@ def beside_collectives(rank: int, size: int) -> None:
 )
 def test_messages(size, function):
     spawn(size, function)
+
+
+def send_and_leave(rank: int, size: int) -> None:
+    """A large message is on its way when its sender leaves the cell: leaving waits for it."""
+    comm.enter_cell(1)
+    if rank == 0:
+        dist.isend(torch.ones(300_000), 1)
+    else:
+        threading.Event().wait(0.3)
+        dist.recv(torch.empty(300_000), 0)
+    comm.leave_cell(1)
+
+
+def test_leaving_a_cell_waits_for_messages_on_their_way():
+    spawn(2, send_and_leave)
 
 
 def different_sizes(rank: int, size: int) -> None:

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,23 @@ def test_a_wrong_secret_is_refused_on_both_sides(tmp_path):
             assert isinstance(result, Raised)
             assert isinstance(result.error, GroupAborted), result.text
             assert "belongs to another group" in str(result.error)
+
+
+def never_forms(rank: int, size: int, path: str) -> None:
+    store = dist.FileStore(path, size)
+    store.set(str(rank), comm.open_endpoint())
+    endpoints = [store.get(str(peer)) for peer in range(size)]
+    if rank == 1:
+        comm.leave_world()
+        threading.Event().wait(30)
+    comm.form_world(endpoints, rank, b"secret", 0, dist.HashStore())
+
+
+def test_a_rank_that_gives_up_before_the_group_is_formed_releases_the_others(tmp_path):
+    with Ranks(2, never_forms, str(tmp_path / "store"), form=False) as ranks:
+        result = ranks.results(of=[0])[0]
+    assert isinstance(result.error, GroupAborted), result.text
+    assert result.error.rank == 1
 
 
 def test_an_endpoint_of_no_rank_is_refused():

@@ -35,6 +35,7 @@ void Group::abort(const std::string& reason) {
 
 void Group::leave_cell(std::int64_t number) {
     queue_.drain(Kind::barrier);
+    mail_.drain(Kind::barrier);
     vigil_.leave_cell(number);
 }
 

@@ -171,7 +171,17 @@ void Mail::entrust(Promise promise, Waiting waiting) {
     std::lock_guard lock(mutex_);
     entrusted_.push_back({std::move(promise), waiting});
     if (!courier_.joinable() && !closing_) courier_ = std::thread(&Mail::run, this);
-    work_.notify_one();
+    work_.notify_all();
+}
+
+void Mail::drain(Kind kind) {
+    std::unique_lock lock(mutex_);
+    while (!entrusted_.empty()) {
+        work_.wait_for(lock, Vigil::slice);
+        lock.unlock();
+        vigil_.run_signals(kind);
+        lock.lock();
+    }
 }
 
 void Mail::run() {
@@ -204,6 +214,7 @@ void Mail::run() {
             if (ticket->done()) announcer_.post(std::move(it->promise.then));
             it = ticket->done() ? entrusted_.erase(it) : std::next(it);
         }
+        work_.notify_all();
     }
 }
 
@@ -212,7 +223,7 @@ void Mail::close() {
     {
         std::lock_guard lock(mutex_);
         closing_ = true;
-        work_.notify_one();
+        work_.notify_all();
         courier = std::move(courier_);
     }
     if (courier.joinable()) courier.join();

@@ -30,6 +30,8 @@ class Mail {
     void wait(const std::shared_ptr<Ticket>& ticket, Waiting waiting);
     // Let the courier thread drive it.
     void entrust(Promise promise, Waiting waiting);
+    // Wait until the courier has nothing left.
+    void drain(Kind kind);
 
     void close();
 

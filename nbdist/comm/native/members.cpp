@@ -31,7 +31,13 @@ Members::Members(const Endpoint& own, const std::vector<Address>& addresses, int
             throw Aborted("rank " + std::to_string(peer) + " died before the group was formed (process " +
                               std::to_string(address.pid) + "); form the group anew without it",
                           peer, "init_process_group");
-        segments_.push_back(map_peer(address, size));
+        try {
+            segments_.push_back(map_peer(address, size));
+        } catch (const std::runtime_error& error) {
+            throw Aborted("rank " + std::to_string(peer) + " has given its endpoint up (" + error.what() +
+                              "); open new ones and form the group anew",
+                          peer, "init_process_group");
+        }
     }
     Control& control = this->own();
     std::memcpy(control.digest, digests[rank].data(), digest_bytes);

@@ -83,20 +83,35 @@ Segment::~Segment() {
 Segment::Segment(Segment&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
 
-Endpoint::Endpoint() : fd_(memfd_create("nbdist", MFD_CLOEXEC)) {
-    if (!fd_) fail("making a segment of shared memory");
-    if (ftruncate(fd_.get(), sizeof(Control)) != 0) fail("sizing a segment of shared memory");
+namespace {
+
+Fd make_file() {
+    Fd fd(memfd_create("nbdist", MFD_CLOEXEC));
+    if (!fd) fail("making a segment of shared memory");
+    if (ftruncate(fd.get(), sizeof(Control)) != 0) fail("sizing a segment of shared memory");
+    return fd;
+}
+
+}  // namespace
+
+Endpoint::Endpoint() : fd_(make_file()), page_(fd_.get(), sizeof(Control)) {
     address_.pid = getpid();
     address_.fd = fd_.get();
     address_.started = start_time(address_.pid).value_or(0);
     if (getrandom(address_.nonce.data(), address_.nonce.size(), 0) < 0) fail("drawing a nonce");
 
     // The file begins as zeros, which is what every counter, bell and state begins with.
-    Segment segment(fd_.get(), sizeof(Control));
-    Control& control = segment.control();
+    Control& control = page_.control();
     std::memcpy(control.magic, magic, sizeof magic);
     control.version = version;
     std::memcpy(control.nonce, address_.nonce.data(), address_.nonce.size());
+}
+
+Endpoint::~Endpoint() {
+    if (getpid() != address_.pid) return;  // a forked child, which has no mapping of it
+    Control& control = page_.control();
+    control.presence.closed.store(1, std::memory_order_release);
+    control.progress_bell.ring();
 }
 
 Segment Endpoint::map(int size) const {

@@ -46,6 +46,9 @@ class Segment {
 class Endpoint {
   public:
     Endpoint();
+    // Whoever still waits for this rank to form or go on with a group is told that it won't.
+    ~Endpoint();
+    Endpoint(const Endpoint&) = delete;
     const Address& address() const { return address_; }
 
     // Give the segment the size a group of that many ranks needs, and map it.
@@ -53,6 +56,7 @@ class Endpoint {
 
   private:
     Fd fd_;
+    Segment page_;  // the control page alone
     Address address_;
 };
 
