@@ -1,0 +1,29 @@
+"""A rank that dies is named, the others keep their variables, and a restart brings it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..notebook import Notebook
+
+
+def test_a_killed_rank(tmp_path: Path) -> None:
+    with Notebook(tmp_path) as notebook:
+        notebook.ok("%load_ext nbdist\n%nbdist start -n 3", timeout=90)
+        notebook.ok("%%distributed\nkept = rank * 7")
+        result = notebook.run(
+            "%%distributed\nimport os, signal, torch\n"
+            "if rank == 1: os.kill(os.getpid(), signal.SIGKILL)\ndist.all_reduce(torch.ones(1))",
+            timeout=30,
+        )
+        assert result.status == "error"
+        assert result.evalue.startswith("rank 1: RankDied")
+        assert "[0,2] only waited" in result.traceback
+
+        assert "gone" in notebook.ok("%nbdist status").displays[0]["text/plain"]
+        again = notebook.run("%%distributed\nkept", timeout=15)
+        assert again.status == "error"
+        assert "Rank 1 of 3 is gone; `%nbdist restart`" in again.evalue
+
+        notebook.ok("%nbdist restart", timeout=90)
+        notebook.alive()
