@@ -7,14 +7,14 @@ import torch
 import torch.distributed as dist
 
 from .ranks import spawn
-from .samples import DTYPES, SIZES, expected, ops_for, sample
+from .samples import DTYPES, expected, ops_for, sample
 
-WORLDS = [1, 2, 3, 4, 7]
+WORLDS = [1, 2, 3, 7]
 
 
 def copies(rank: int, size: int) -> None:
     for dtype in (*DTYPES, torch.complex64):
-        for count in SIZES:
+        for count in (0, 1, 4097, 70_001):
             everybody = [sample(peer, count, dtype) for peer in range(size)]
             tensor = sample(rank, count, dtype)
             dist.broadcast(tensor, size - 1)
