@@ -52,7 +52,9 @@ class Settings:
             UsageError: a variable is misspelt (the nearest valid ones are named) or has no valid value.
         """
         environ = os.environ if environ is None else environ
-        kinds = {PREFIX + f.name.upper(): (f.name, type(f.default)) for f in fields(cls)}
+        kinds: dict[str, tuple[str, Any]] = {
+            PREFIX + f.name.upper(): (f.name, type(f.default)) for f in fields(cls)
+        }
         values: dict[str, Any] = {}
         for key, text in environ.items():
             if not key.startswith(PREFIX) or key.startswith(PREFIX + "_"):

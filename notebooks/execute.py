@@ -1,6 +1,6 @@
 """Execute a notebook in a real kernel, showing its text as it comes, and keep it as HTML.
 
-    python notebooks/execute.py notebooks/01_quickstart.ipynb [--out out]
+python notebooks/execute.py notebooks/01_quickstart.ipynb [--out out]
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def main() -> int:
         notebook,
         timeout=1200,
         kernel_name="python3",
+        store_widget_state=False,  # the live view has left its picture; its data need not stay as well
         resources={"metadata": {"path": str(options.notebook.parent)}},
     )
     failed = False

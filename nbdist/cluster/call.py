@@ -36,7 +36,7 @@ def call(
     ranks = sorted(arguments)
     targets, _ = client._build_targets(ranks)
     futures = [
-        client.send_apply_request(client._mux_socket, _RANK, args=(name, *arguments[rank]), ident=target)
+        client.send_apply_request(client._mux_stream, _RANK, args=(name, *arguments[rank]), ident=target)
         for rank, target in zip(ranks, targets, strict=True)
     ]
     deadline = time.monotonic() + timeout

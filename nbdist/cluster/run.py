@@ -50,8 +50,9 @@ class CellRun:
         self._futures: dict[int, Any] = {}
         targets, _ = client._build_targets(list(self.ranks))
         for rank, target in zip(self.ranks, targets, strict=True):
+            # By the stream: sending on its bare socket can swallow the edge that announces a reply.
             future = client.send_execute_request(
-                client._mux_socket,
+                client._mux_stream,
                 code,
                 silent=False,
                 metadata={"nbdist": spec},

@@ -63,6 +63,12 @@ class Tap:
     def _send(self, rows: list[metrics.Row], end: bool) -> None:
         columns = list(dict.fromkeys(name for row in rows for name in row))
         table = np.array([[row.get(name, math.nan) for row in rows] for name in columns], dtype="<f8")
+        # In the table NaN stands for "not logged", so figures that are no number are listed apart.
+        nan = {
+            name: there
+            for name in columns
+            if (there := [i for i, row in enumerate(rows) if math.isnan(row.get(name, 0.0))])
+        }
         header = json.dumps(
             {
                 "rank": self._rank,
@@ -71,6 +77,7 @@ class Tap:
                 "columns": columns,
                 "bytes": comm.bytes_moved() - self._bytes_before,
                 "end": end,
+                "nan": nan,
             }
         ).encode()
         body = table.tobytes()

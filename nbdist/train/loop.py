@@ -35,7 +35,7 @@ def loop(loader: Iterable[T], *, epochs: int = 1, device: torch.device | str | N
 
 def _batches(loader: Iterable[T], epochs: int, device: torch.device) -> Iterator[T]:
     length = _length(loader)
-    total = None if length is None else length * epochs
+    total = None if length is None else metrics.next_step() + length * epochs
     for epoch in range(epochs):
         _tell_sampler(loader, epoch)
         for batch in loader:

@@ -42,6 +42,11 @@ class Metrics:
                 self._step += 1
             self._append(values)
 
+    def next_step(self) -> int:
+        """Return the number the next step will have."""
+        with self._lock:
+            return self._step + 1
+
     def begin_step(self) -> None:
         """Count a step of the loop; what is logged until `end_step` belongs to it."""
         with self._lock:
@@ -109,6 +114,11 @@ def drain() -> list[Row]:
 def begin_run() -> None:
     """Number steps from 0 again, at the start of a cell."""
     _metrics.begin_run()
+
+
+def next_step() -> int:
+    """Return the number the next step will have."""
+    return _metrics.next_step()
 
 
 def begin_step() -> None:

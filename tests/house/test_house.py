@@ -30,7 +30,7 @@ MEDIAN = 120
 
 
 def _sources() -> list[Path]:
-    kept = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.cpp"), *PACKAGE.rglob("*.h"), *PACKAGE.rglob("*.js")]
+    kept = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.cpp"), *PACKAGE.rglob("*.h"), *PACKAGE.rglob("*.ts")]
     return sorted(p for p in kept if "node_modules" not in p.parts and "static" not in p.parts)
 
 
