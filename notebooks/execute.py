@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,18 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter
 
+from nbdist.live import state
+
+_PERIOD = 3.0
+"""How often a running training is told of, in seconds."""
+
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class _Shown(NotebookClient):
     """Write a notebook's text output to the terminal while the notebook runs."""
+
+    _told = 0.0
 
     def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
         content = msg["content"]
@@ -28,8 +36,14 @@ class _Shown(NotebookClient):
             sys.stdout.write(content["text"])
         elif msg["msg_type"] in ("display_data", "update_display_data", "execute_result"):
             text = content["data"].get("text/plain", "")
-            if not text.endswith("View()") and "widget-view" not in " ".join(content["data"]):
+            if "widget-view" not in " ".join(content["data"]):
                 sys.stdout.write(f"{text}\n")
+        elif msg["msg_type"] == "comm_msg" and time.monotonic() - self._told >= _PERIOD:
+            # What the live view draws in a notebook is one line here.
+            drawn = content["data"].get("content", {}).get("state")
+            if drawn:
+                self._told = time.monotonic()
+                sys.stdout.write(f"  {state.one_line(drawn)}\n")
         elif msg["msg_type"] == "error":
             sys.stdout.write(_COLOUR.sub("", "\n".join(content["traceback"])) + "\n")
         sys.stdout.flush()
