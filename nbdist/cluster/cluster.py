@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import ipyparallel as ipp
+import psutil
 
 from ..errors import NoClusterError, StartError, UsageError, rank_list
 from ..settings import Settings
@@ -27,6 +28,9 @@ from .local import LocalLauncher
 from .run import CellRun
 
 _CALL_TIMEOUT = 60.0
+
+_RANK_BYTES = 300 << 20
+"""What a rank needs at least: an engine with torch loaded, and its nanny."""
 
 _log = logging.getLogger("nbdist.cluster")
 _log.addHandler(logging.NullHandler())  # ipyparallel reports normal ends as warnings
@@ -88,10 +92,12 @@ class Cluster:
         """Start the ranks and form their first group; `progress` is told each stage.
 
         Raises:
+            UsageError: the machine has no memory for that many.
             StartError: they did not come up; nothing is left running then.
         """
         if self.running:
             return self
+        _refuse_too_many(self.n)
         launcher = LocalLauncher(self.n)
         self._folder = runtime.create()
         self._janitor = Janitor(self._folder)
@@ -290,6 +296,16 @@ class Cluster:
         if self._client is None:
             raise NoClusterError("No cluster is running; `%nbdist start -n 4` starts one.")
         return self._client
+
+
+def _refuse_too_many(n: int) -> None:
+    """Stop a slip of the finger before it takes the machine down."""
+    free = psutil.virtual_memory().available
+    if n * _RANK_BYTES > free:
+        raise UsageError(
+            f"{n} ranks need about {n * _RANK_BYTES / 1e9:,.0f} GB of memory and {free / 1e9:,.0f} GB "
+            f"are free; start at most {max(1, free // _RANK_BYTES)}."
+        )
 
 
 def _free_port() -> int:

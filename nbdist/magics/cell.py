@@ -10,11 +10,11 @@ from ..live import LiveView
 from . import source
 from .failures import error_of
 from .interrupt import Presses
+from .names import bring
 from .options import CellOptions
 from .output import Merger
 from .session import Session
 from .session import count as _count
-from .travel import pack
 
 _TICK = 0.05
 """How long at most between two looks at the output; the live view is offered new figures as often."""
@@ -34,7 +34,7 @@ def run_cell(session: Session, options: CellOptions, cell: str) -> None:
     ranks = options.chosen(cluster.n)
     if len(ranks) < cluster.n and (options.models or options.shards):
         raise UsageError("--model and --shard need all ranks; leave --ranks out of this cell.")
-    _send_names(session, cluster, options, assigned)
+    bring(session, cluster, options, assigned)
     with Presses() as presses:
         run = cluster.run(
             cell,
@@ -77,72 +77,3 @@ def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) 
             f"Rank {rank_list(run.pending())} did not answer the interrupt and still runs; "
             "`%nbdist restart` starts the ranks afresh."
         )
-
-
-def _send_names(session: Session, cluster: Cluster, options: CellOptions, assigned: set[str]) -> None:
-    """Bring the names on the line to the ranks, unless the cell itself defines them.
-
-    Everything is packed and checked before the first byte leaves, so that bad input changes nothing.
-    """
-    here = session.shell.user_ns
-    named = [(name, True) for name in options.models] + [(name, False) for name in options.shards]
-    outside = [(name, is_model) for name, is_model in named if name not in assigned]
-    for name, _ in named:
-        if name in assigned:
-            session.sent.forget(name)
-    from_here = [(name, is_model) for name, is_model in outside if name in here]
-    from_ranks = [(name, is_model) for name, is_model in outside if name not in here]
-    _check_on_ranks(cluster, [name for name, _ in from_ranks])
-
-    models: list[tuple[str, bytes]] = []
-    shards: list[tuple[str, list[bytes]]] = []
-    for name, is_model in from_here:
-        value = here[name]
-        if is_model:
-            packed = pack(name, value)
-            if session.sent.is_new(name, value, packed):
-                models.append((name, packed))
-        else:
-            parts = [pack(name, part) for part in _cut(name, value, cluster.n)]
-            if session.sent.is_new(name, value, b"".join(parts)):
-                shards.append((name, parts))
-
-    if not cluster.formed:
-        cluster.form_group()
-    try:
-        for name, packed in models:
-            each = {rank: (name, packed if rank == 0 else None) for rank in range(cluster.n)}
-            cluster.call_in_step("receive_model", each=each)
-        for name, parts in shards:
-            cluster.call("receive_shard", each={r: (name, part) for r, part in enumerate(parts)})
-        if from_ranks:
-            cluster.call_in_step(
-                "distribute",
-                [name for name, is_model in from_ranks if is_model],
-                [name for name, is_model in from_ranks if not is_model],
-            )
-    except BaseException:
-        for name, _ in outside:
-            session.sent.forget(name)
-        cluster.end_generation()
-        raise
-
-
-def _check_on_ranks(cluster: Cluster, names: list[str]) -> None:
-    if not names:
-        return
-    missing = {name for absent in cluster.call("missing", names) for name in absent}
-    if missing:
-        raise UsageError(
-            f"There is no {' or '.join(sorted(missing))}, neither in the notebook nor on every rank; "
-            "define it first, or assign it in this cell."
-        )
-
-
-def _cut(name: str, value: object, size: int) -> list[object]:
-    from ..data import cut
-
-    try:
-        return [cut(value, rank, size) for rank in range(size)]
-    except UsageError as problem:
-        raise UsageError(f"--shard {name}: {problem}") from None

@@ -43,15 +43,21 @@ class Sent:
         self._objects: dict[str, tuple[object, bytes]] = {}
 
     def is_new(self, name: str, value: object, packed: bytes) -> bool:
-        """Tell whether `value` has to be sent, and count it as sent."""
-        digest = hashlib.blake2b(packed, digest_size=16).digest()
+        """Tell whether `value` has to be sent."""
         before = self._objects.get(name)
-        self._objects[name] = (value, digest)
-        return before is None or before[0] is not value or before[1] != digest
+        return before is None or before[0] is not value or before[1] != _digest(packed)
+
+    def note(self, name: str, value: object, packed: bytes) -> None:
+        """Count `value` as sent."""
+        self._objects[name] = (value, _digest(packed))
 
     def forget(self, name: str) -> None:
-        """Count `name` as never sent: sending it failed, or the ranks' own has taken its place."""
+        """Count `name` as never sent."""
         self._objects.pop(name, None)
+
+
+def _digest(packed: bytes) -> bytes:
+    return hashlib.blake2b(packed, digest_size=16).digest()
 
 
 def _problem(value: object) -> bytes | Exception:

@@ -10,6 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from nbdist import Cluster
+from nbdist.errors import UsageError
+
 from ..notebook import Notebook
 
 BAD_LINES = {
@@ -50,6 +53,11 @@ def test_a_syntax_error_is_reported_once(notebook: Notebook) -> None:
     assert "SyntaxError: invalid syntax" in result.traceback
     assert result.traceback.count("for in range(3)") == 1
     notebook.ok("%%distributed\nassert 'ran_anyway' not in globals()")
+
+
+def test_more_ranks_than_the_machine_holds() -> None:
+    with pytest.raises(UsageError, match=r"1000000 ranks need about [\d,]+ GB .* start at most \d+"):
+        Cluster(1_000_000).start()
 
 
 def test_no_cluster_starts_one_and_says_so(tmp_path: Path) -> None:

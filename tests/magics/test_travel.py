@@ -44,11 +44,14 @@ def test_a_cycle_ends() -> None:
 def test_only_what_changed_is_sent_again() -> None:
     sent, value = Sent(), torch.nn.Linear(1, 1)
     assert sent.is_new("net", value, pack("net", value))
+    sent.note("net", value, pack("net", value))
     assert not sent.is_new("net", value, pack("net", value))
     with torch.no_grad():
         value.bias += 1
     assert sent.is_new("net", value, pack("net", value)), "it has changed"
+    sent.note("net", value, pack("net", value))
     twin = pickle.loads(pack("net", value))
     assert sent.is_new("net", twin, pack("net", twin)), "it was made anew"
+    sent.note("net", twin, pack("net", twin))
     sent.forget("net")
     assert sent.is_new("net", twin, pack("net", twin))
