@@ -32,7 +32,8 @@ format: $(VENV)/installed  ## Rewrite the sources in our style
 bench: $(VENV)/installed  ## Compare our allreduce with gloo and Open MPI
 	$(BIN)/python benchmarks/allreduce.py
 
-# torch first and pinned: a range would draw the multi-gigabyte CUDA build on a machine without a GPU.
+# torch first and pinned, so that pip takes a CPU build where its settings offer one (PIP_FIND_LINKS,
+# PIP_EXTRA_INDEX_URL); given only a range it would prefer the newest, multi-gigabyte CUDA build.
 $(VENV)/installed: pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet torch==2.13.0

@@ -85,7 +85,8 @@ class RankError(NbdistError):
     def _render_traceback_(self) -> list[str]:
         lines: list[str] = []
         for failure in self.failures:
-            lines.append(f"[{rank_list(failure.ranks)}] {failure.name} on {failure.host}")
+            where = f" on {failure.host}" if failure.host else ""
+            lines.append(f"[{rank_list(failure.ranks)}] {failure.name}{where}")
             lines.extend(failure.traceback or [f"{failure.name}: {failure.message}"])
         if self.released:
             lines.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,6 +12,8 @@ from typing import Any
 from .errors import UsageError
 
 PREFIX = "NBDIST_"
+
+_MAY_BE_ZERO = ("collective_timeout", "merge_window", "interrupt_grace")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +66,18 @@ class Settings:
                 near = difflib.get_close_matches(key, kinds, n=3) or sorted(kinds)
                 raise UsageError(f"{key} is not a setting; did you mean {' or '.join(near)}?")
             name, kind = kinds[key]
-            try:
-                values[name] = kind(text)
-            except ValueError:
-                raise UsageError(f"{key}={text!r} is no {kind.__name__}; set it to a number.") from None
+            values[name] = _read(key, text, kind, may_be_zero=name in _MAY_BE_ZERO)
         return cls(**values)
+
+
+def _read(key: str, text: str, kind: Any, may_be_zero: bool) -> Any:
+    if kind is str:
+        return text
+    try:
+        value = kind(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
+        least = "a number from 0 up" if may_be_zero else "a number above 0"
+        raise UsageError(f"{key}={text!r} cannot be used; set it to {least}.")
+    return value

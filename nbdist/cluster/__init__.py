@@ -2,6 +2,7 @@
 
 from .cluster import Cluster as Cluster
 from .cluster import RankInfo as RankInfo
+from .failures import error_of as error_of
 from .run import CellRun as CellRun
 from .run import Output as Output
 from .run import Reply as Reply

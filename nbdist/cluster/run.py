@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ipyparallel.error import RemoteError
 
+from ..errors import RankError, RankFailure
+
 if TYPE_CHECKING:
     from ipyparallel import Client
 
@@ -48,8 +50,7 @@ class CellRun:
         self.outputs: queue.SimpleQueue[Output] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._futures: dict[int, Any] = {}
-        targets, _ = client._build_targets(list(self.ranks))
-        for rank, target in zip(self.ranks, targets, strict=True):
+        for rank, target in targets_of(client, self.ranks).items():
             # By the stream: sending on its bare socket can swallow the edge that announces a reply.
             future = client.send_execute_request(
                 client._mux_stream,
@@ -79,7 +80,7 @@ class CellRun:
 
     def replies(self) -> list[Reply]:
         """Return how each rank that has ended did so, in rank order."""
-        return [_reply(rank, f.result()) for rank, f in sorted(self._futures.items()) if f.done()]
+        return [reply_of(rank, f.result()) for rank, f in sorted(self._futures.items()) if f.done()]
 
     def _listen(self, rank: int, future: Any) -> None:
         # Called before the request leaves, so that not even the first line can be missed; the
@@ -98,7 +99,29 @@ def _died(future: Any) -> bool:
     return isinstance(result, RemoteError) and result.ename == "EngineError"
 
 
-def _reply(rank: int, result: Any) -> Reply:
+def targets_of(client: Client, ranks: Sequence[int]) -> dict[int, bytes]:
+    """Return the address of each rank.
+
+    Raises:
+        RankError: one is not there any more.
+    """
+    addresses = dict(client._engines)  # a rank that died has been taken out
+    lost = [rank for rank in ranks if rank not in addresses]
+    if lost:
+        raise lost_error(lost)
+    return {rank: addresses[rank].encode() for rank in ranks}
+
+
+def lost_error(ranks: Sequence[int]) -> RankError:
+    """Return the error for ranks that are not there any more."""
+    message = "it is gone; `%nbdist restart` starts the ranks afresh"
+    return RankError(
+        [RankFailure(ranks=tuple(ranks), host="", name="RankDied", message=message, traceback=())]
+    )
+
+
+def reply_of(rank: int, result: Any) -> Reply:
+    """Read what a rank answered."""
     if not isinstance(result, RemoteError):
         return Reply(rank=rank, ok=True)
     if result.ename == "EngineError":
@@ -111,5 +134,5 @@ def _reply(rank: int, result: Any) -> Reply:
         message=result.evalue,
         traceback=tuple(str(result.traceback).splitlines()),
         host=about.get("host", ""),
-        released=about.get("released", False),
+        released=about.get("released", result.ename == "GroupAborted"),
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
-import shutil
 import stat
 from pathlib import Path
 
@@ -34,13 +34,9 @@ def create() -> Path:
 def close_to_others(folder: Path) -> None:
     """Take from everyone else what a lax umask gave them on the files below `folder`."""
     for path in folder.rglob("*"):
-        if not path.is_symlink():
-            path.chmod(0o700 if path.is_dir() else 0o600)
-
-
-def remove(folder: Path) -> None:
-    """Remove a cluster's folder and all in it."""
-    shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # a log may be renamed meanwhile
+            if not path.is_symlink():
+                path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def _refuse_foreign(folder: Path) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ..gpus import visible_gpus
 
 if TYPE_CHECKING:
     import torch
 
 _LOCAL_RANK = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
-_NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 def local_rank() -> int:
@@ -19,16 +19,6 @@ def local_rank() -> int:
         if name in os.environ:
             return int(os.environ[name])
     return 0
-
-
-def visible_gpus() -> list[str]:
-    """List the GPUs this process may use, as CUDA_VISIBLE_DEVICES names them, without opening one."""
-    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if listed is not None:
-        return [name.strip() for name in listed.split(",") if name.strip() and name.strip() != "-1"]
-    if not _NVIDIA_GPUS.is_dir():
-        return []
-    return [str(i) for i in range(len(list(_NVIDIA_GPUS.iterdir())))]
 
 
 def pin() -> None:

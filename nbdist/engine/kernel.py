@@ -21,46 +21,40 @@ class RankKernel(IPythonParallelKernel):
         self.control_handlers["nbdist_request"] = self.nbdist_request
 
     async def do_execute(self, code: str, silent: bool, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Execute a cell between the rank's begin and end hooks."""
+        """Execute a cell between the rank's begin and end hooks; whatever happens, there is a reply."""
         parent = self.get_parent("shell") or {}
         described = parent.get("metadata", {}).get("nbdist")
         if described is None:
             return await super().do_execute(code, silent, *args, **kwargs)  # type: ignore[no-any-return]
         cell = CellSpec(**described)
-        self.rank.begin_cell(cell)
         self.shell.last_execution_result = None
-        reply: dict[str, Any]
+        reply: dict[str, Any] = {"status": "ok", "execution_count": self.shell.execution_count}
         error: BaseException | None = None
         try:
+            self.rank.begin_cell(cell)
             reply = await super().do_execute(code, silent, *args, **kwargs)
-        except KeyboardInterrupt as interrupt:  # it came after the cell's last line
-            error, reply = interrupt, {"status": "ok", "execution_count": self.shell.execution_count}
+            if reply["status"] == "error":
+                error = self._raised() or RuntimeError(reply["evalue"])
+        except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001  (lost here, it would lose the reply)
+            error = problem
         # From here on an interrupt must not cost the reply; the abort that comes with it ends any wait.
         signal.signal(signal.SIGINT, lambda *_: None)
-        if reply["status"] == "error":
-            result = self.shell.last_execution_result
-            error = (result and (result.error_before_exec or result.error_in_exec)) or RuntimeError(
-                reply["evalue"]
-            )
         failure = self.rank.end_cell(cell, error)
         if failure is not None:
             if reply["status"] == "ok":
-                reply.update(
-                    status="error",
-                    ename=type(failure).__name__,
-                    evalue=str(failure),
-                    traceback=[f"{type(failure).__name__}: {failure}"],
-                )
-            reply["engine_info"] = {
-                **self.get_engine_info(method="execute"),
-                "nbdist": self.rank.describe_failure(failure),
-            }
+                name = type(failure.error).__name__
+                text = f"{name}: {failure.error}"
+                reply.update(status="error", ename=name, evalue=str(failure.error), traceback=[text])
+            about = {"host": failure.host, "released": failure.released}
+            reply["engine_info"] = {**self.get_engine_info(method="execute"), "nbdist": about}
         return reply
 
     def nbdist_request(self, stream: Any, ident: Any, parent: Message) -> None:
-        """Answer on the control channel, which works while the main thread is blocked."""
+        """Act on the control channel, which is heard while the main thread is blocked."""
         content = parent["content"]
-        result = self.rank.control(content["action"], **content.get("arguments", {}))
-        self.session.send(
-            stream, "nbdist_reply", {"status": "ok", "result": result}, parent=parent, ident=ident
-        )
+        self.rank.control(content["action"], **content.get("arguments", {}))
+        self.session.send(stream, "nbdist_reply", {"status": "ok"}, parent=parent, ident=ident)
+
+    def _raised(self) -> BaseException | None:
+        result = self.shell.last_execution_result
+        return None if result is None else result.error_before_exec or result.error_in_exec

@@ -27,13 +27,21 @@ class CellSpec:
     shards: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What ended a cell on this rank, and whether the rank was only released from a wait."""
+
+    error: BaseException
+    host: str
+    released: bool
+
+
 class Rank:
     """Serve the notebook's calls and keep the process group in step with the cells."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._tap: Tap | None = None
-        self._cell: int | None = None
 
     def __call__(self, name: str, *args: Any) -> Any:
         """Run one of the calls below; the notebook reaches this through a reference."""
@@ -166,13 +174,12 @@ class Rank:
         from .. import comm
         from ..train import metrics
 
-        self._cell = cell.number
         metrics.begin_run()
         if self._tap is not None:
             self._tap.begin_run(cell.number)
         comm.enter_cell(cell.number)
 
-    def end_cell(self, cell: CellSpec, error: BaseException | None) -> BaseException | None:
+    def end_cell(self, cell: CellSpec, error: BaseException | None) -> Failure | None:
         """Leave the cell in step with the others and return what failed, if anything did.
 
         A rank that failed releases the others at once; one that is done serves the steps of those
@@ -188,21 +195,18 @@ class Rank:
                 self.distribute(list(cell.models), list(cell.shards))
         except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001  (reported as the cell's error)
             error = problem
+        failure = None
         if error is not None:
-            _abort_unless_released(error)
+            released = _abort_unless_released(error)
+            failure = Failure(error=error, host=socket.gethostname(), released=released)
         comm.leave_cell(cell.number)
-        self._cell = None
         if self._tap is not None:
             self._tap.end_run()
-        return error
-
-    def describe_failure(self, error: BaseException) -> dict[str, Any]:
-        """Say how the notebook should count this rank's error."""
-        return {"host": socket.gethostname(), "released": _released_by(error) is not None}
+        return failure
 
     # -- what is answered while a cell runs, on the control thread
 
-    def control(self, action: str, **arguments: Any) -> Any:
+    def control(self, action: str, **arguments: Any) -> None:
         """Carry out a request that must not wait for the main thread."""
         from .. import comm
 
@@ -210,9 +214,6 @@ class Rank:
             comm.abort(arguments["reason"])
         elif action == "skip_cell":
             comm.leave_cell(arguments["number"])
-        elif action == "state":
-            return {"cell": self._cell, "pid": os.getpid()}
-        return None
 
     # -- helpers
 
@@ -259,21 +260,24 @@ class Rank:
         return buffer.numpy().tobytes()
 
 
-def _released_by(error: BaseException | None) -> GroupError | None:
-    """Return the group error behind `error`, if the rank failed only because its group did."""
-    while error is not None:
-        if isinstance(error, GroupError):
-            return error
-        error = error.__cause__
-    return None
+def _abort_unless_released(error: BaseException) -> bool:
+    """Release the ranks that wait for this one, which has failed, or return True if it was itself released.
 
-
-def _abort_unless_released(error: BaseException) -> None:
-    """Release the ranks that wait for this one, which has failed."""
+    It was if its group was over and that is what it raised. A rank that found the fault itself has to
+    tell the others.
+    """
     from .. import comm
 
-    if _released_by(error) is None:
-        comm.abort(f"{type(error).__name__}: {_first_line(error)}")
+    if comm.is_aborted() and _stems_from_group(error):
+        return True
+    comm.abort(f"{type(error).__name__}: {_first_line(error)}")
+    return False
+
+
+def _stems_from_group(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, GroupError):
+        error = error.__cause__
+    return error is not None
 
 
 def _first_line(error: BaseException) -> str:

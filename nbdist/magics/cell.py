@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 
-from ..cluster import CellRun, Cluster
+from ..cluster import CellRun, Cluster, error_of
 from ..errors import UsageError, rank_list
 from ..live import LiveView
 from . import source
-from .failures import error_of
 from .interrupt import Presses
 from .names import bring
 from .options import CellOptions

@@ -54,7 +54,7 @@ def unload(shell: Any) -> None:
     """Stop the cluster and take the magics off."""
     magics = getattr(shell, "_nbdist", None)
     if magics is not None:
-        magics.session.stop()
+        magics.session.stop(quietly=True)
         shell._nbdist = None
     for kind, name in (("line", "nbdist"), ("cell", "distributed")):
         shell.magics_manager.magics[kind].pop(name, None)

@@ -38,7 +38,7 @@ def bring(session: Session, cluster: Cluster, options: CellOptions, assigned: se
     """
     here = session.shell.user_ns
     models, shards = (_outside(names, assigned) for names in (options.models, options.shards))
-    for name in assigned.intersection((*options.models, *options.shards)):
+    for name in assigned:
         session.sent.forget(name)  # the ranks' own is about to take its place
     _require(cluster, [name for name in (*models, *shards) if name not in here])
 
@@ -51,6 +51,8 @@ def bring(session: Session, cluster: Cluster, options: CellOptions, assigned: se
         cluster.form_group()
     try:
         for parcel in fresh:
+            if session.sent.has(parcel.name, parcel.value):
+                session.say(f"{parcel.name} has changed in the notebook and replaces the ranks' own.")
             session.sent.forget(parcel.name)
             each = {rank: (parcel.name, part) for rank, part in enumerate(parcel.parts)}
             cluster.call_in_step(parcel.call, each=each)

@@ -42,15 +42,17 @@ class Session:
         line = _ProgressLine(self.shell)
         began = time.monotonic()
         line.show(f"Starting {count(cluster.n)} …")
+        key = secrets.token_bytes(32)
+        feed = Feed(key)
         try:
             cluster.start(lambda stage: line.show(f"Starting {count(cluster.n)}: {stage} …"))
+            cluster.call("connect_metrics", feed.endpoint, key, cluster.settings.metrics_hz)
         except BaseException:
             line.show(f"Starting {count(cluster.n)} failed.")
+            feed.close()
+            cluster.stop()
             raise
-        key = secrets.token_bytes(32)
-        self.feed = Feed(key)
-        cluster.call("connect_metrics", self.feed.endpoint, key, cluster.settings.metrics_hz)
-        self.cluster, self.sent = cluster, Sent()
+        self.cluster, self.feed, self.sent = cluster, feed, Sent()
         line.end(f"{count(cluster.n)} ready in {time.monotonic() - began:.1f} s.")
         return cluster
 
@@ -70,10 +72,10 @@ class Session:
         """Stop the cluster, if there is one."""
         cluster, self.cluster = self.cluster, None
         feed, self.feed = self.feed, None
-        if cluster is not None:
-            cluster.stop()
         if feed is not None:
             feed.close()
+        if cluster is not None:
+            cluster.stop()
         if not quietly:
             self.say(f"{count(cluster.n)} stopped." if cluster is not None else "No cluster is running.")
 

@@ -46,5 +46,19 @@ class _Assigned(ast.NodeVisitor):
     def visit_comprehension(self, node: ast.comprehension) -> None:
         pass  # its target is local to the comprehension
 
+    def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar) -> None:
+        if node.name is not None:
+            self.names.add(node.name)
+        self.generic_visit(node)
+
+    visit_MatchStar = visit_MatchAs  # noqa: N815
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        if node.rest is not None:
+            self.names.add(node.rest)
+        self.generic_visit(node)
+
     def visit_alias(self, node: ast.alias) -> None:
+        if node.name == "*":
+            return  # what it binds is known only where the module is
         self.names.add((node.asname or node.name).split(".")[0])

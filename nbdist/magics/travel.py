@@ -47,6 +47,11 @@ class Sent:
         before = self._objects.get(name)
         return before is None or before[0] is not value or before[1] != _digest(packed)
 
+    def has(self, name: str, value: object) -> bool:
+        """Tell whether this very object was sent before, whatever has become of it."""
+        before = self._objects.get(name)
+        return before is not None and before[0] is value
+
     def note(self, name: str, value: object, packed: bytes) -> None:
         """Count `value` as sent."""
         self._objects[name] = (value, _digest(packed))

@@ -45,3 +45,21 @@ def test_a_rerun_goes_on_with_the_trained_model(notebook: Notebook) -> None:
     notebook.ok("net = torch.nn.Linear(1, 1)")
     fresh = float(notebook.ok("print(net.bias.item())").stdout)
     assert abs(float(notebook.ok(change).stdout.split()[-1]) - fresh - 1) < 1e-6
+
+
+def test_a_model_the_ranks_made_anew_is_one_again(notebook: Notebook) -> None:
+    notebook.ok("import torch; net = torch.nn.Linear(1, 1)")
+    notebook.ok("%%distributed --model net\n1")
+    notebook.ok("%%distributed\nimport torch\nnet = torch.nn.Linear(1, 1)  # each rank its own")
+    said = notebook.ok("%%distributed --model net\n(net.weight.item(), net.bias.item())").stdout
+    assert said.startswith("[0-3] ("), "equal on all ranks"
+
+
+def test_a_module_missing_on_the_ranks_is_told(notebook: Notebook) -> None:
+    notebook.ok(
+        "import sys, types, torch\nmynets = types.ModuleType('mynets'); sys.modules['mynets'] = mynets\n"
+        "class Far(torch.nn.Linear): pass\nFar.__module__ = 'mynets'; mynets.Far = Far\nfar = Far(1, 1)"
+    )
+    result = notebook.run("%%distributed --model far\n1", timeout=15)
+    assert result.status == "error"
+    assert result.evalue == "rank 0-3: ModuleNotFoundError: No module named 'mynets'"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
+
 from ..notebook import Notebook
 
 
@@ -23,7 +25,22 @@ def test_a_killed_rank(tmp_path: Path) -> None:
         assert "gone" in notebook.ok("%nbdist status").displays[0]["text/plain"]
         again = notebook.run("%%distributed\nkept", timeout=15)
         assert again.status == "error"
-        assert "Rank 1 of 3 is gone; `%nbdist restart`" in again.evalue
+        assert "rank 1: RankDied: it is gone; `%nbdist restart`" in again.evalue
 
         notebook.ok("%nbdist restart", timeout=90)
         notebook.alive()
+
+
+def test_a_rank_killed_between_cells(tmp_path: Path) -> None:
+    with Notebook(tmp_path) as notebook:
+        notebook.ok("%load_ext nbdist\n%nbdist start -n 2", timeout=90)
+        pid = int(notebook.ok("%%distributed --ranks 1\nimport os; print(os.getpid())").stdout.split()[-1])
+        psutil.Process(pid).kill()
+        psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=20)
+        notebook.ok(
+            "import time\nwhile get_ipython()._nbdist.session.cluster.alive() != [0]: time.sleep(0.05)"
+        )
+        for cell in ("%%distributed\n1", "%%distributed --model nowhere\n1"):
+            result = notebook.run(cell, timeout=15)
+            assert result.status == "error"
+            assert result.evalue.startswith("rank 1: RankDied: it is gone; `%nbdist restart`")

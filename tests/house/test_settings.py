@@ -19,6 +19,13 @@ def test_a_misspelt_name_lists_the_nearest() -> None:
         Settings.from_environment({"NBDIST_START_TIMOUT": "5"})
 
 
-def test_a_value_of_the_wrong_kind_is_named() -> None:
-    with pytest.raises(UsageError, match=r"NBDIST_BUCKET_MIB='big' is no int"):
-        Settings.from_environment({"NBDIST_BUCKET_MIB": "big"})
+@pytest.mark.parametrize("text", ["big", "0", "-1", "1.5", "nan", ""])
+def test_a_value_of_no_use_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match=rf"NBDIST_BUCKET_MIB='{text}' cannot be used; .* above 0"):
+        Settings.from_environment({"NBDIST_BUCKET_MIB": text})
+
+
+def test_a_time_out_may_be_none() -> None:
+    assert Settings.from_environment({"NBDIST_COLLECTIVE_TIMEOUT": "0"}).collective_timeout == 0.0
+    with pytest.raises(UsageError, match="a number from 0 up"):
+        Settings.from_environment({"NBDIST_COLLECTIVE_TIMEOUT": "inf"})

@@ -28,6 +28,11 @@ def shell() -> InteractiveShell:
         ("net.weight = 1\nd['k'] = 2", set()),
         ("out = !ls\n%time q = 1", {"out"}),
         ("await thing()", set()),
+        (
+            "match v:\n    case {'a': a, **rest}: pass\n    case [b, *c] as d: pass",
+            {"a", "rest", "b", "c", "d"},
+        ),
+        ("from m import *", set()),
         ("", set()),
         ("# only a comment", set()),
     ],

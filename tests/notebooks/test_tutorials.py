@@ -23,6 +23,11 @@ def quickstart() -> nbformat.NotebookNode:
     return notebook
 
 
+def _is_made(page: Path) -> bool:
+    made = {".venv", "node_modules", "build", "out", ".pytest_cache"}
+    return bool(made.intersection(page.relative_to(ROOT).parts))
+
+
 def _text(notebook: nbformat.NotebookNode) -> str:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     return "".join(o.get("text", "") + o.get("data", {}).get("text/plain", "") + "\n" for o in outputs)
@@ -68,7 +73,10 @@ def test_the_readmes_example(tmp_path: Path) -> None:
         assert "examples/s" in result.displays[0]["text/plain"]
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("nbdist/**/README.md")))
+PAGES = [page for page in (*ROOT.glob("*.md"), *ROOT.glob("*/**/*.md")) if not _is_made(page)]
+
+
+@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)", text):

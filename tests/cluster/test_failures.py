@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nbdist.cluster import Reply
-from nbdist.magics.failures import error_of
+from nbdist.cluster.failures import error_of
 
 
 def _failed(rank: int, name: str, *, released: bool = False, prompt: int = 1) -> Reply:

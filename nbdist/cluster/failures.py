@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..cluster import Reply
 from ..errors import RankError, RankFailure
+from .run import Reply
 
 _COUNTER = re.compile(r"In ?\[\d+\]")
 
