@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import copy
+from collections import UserDict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -17,9 +19,11 @@ def loop(loader: Iterable[T], *, epochs: int = 1, device: torch.device | str | N
     """Iterate the batches of `epochs` passes over `loader`, moved to this rank's device.
 
     Each batch counts as one step: its examples, the epoch and, where the loader has a length, the total
-    are drawn live. At the end of a training epoch ranks with fewer batches serve those with more, so
-    that nobody waits for ever; under `torch.no_grad()`, or with every model in eval mode, nothing is
-    exchanged.
+    are drawn live. Tensors are moved wherever they are in tuples, lists and mappings, and so is what has
+    a `.to(device)` of its own.
+
+    At the end of a training epoch ranks with fewer batches serve those with more, so that nobody waits
+    for ever; under `torch.no_grad()`, or with every model in eval mode, nothing is exchanged.
 
     Raises:
         UsageError: a one-shot iterator is to be iterated more than once.
@@ -39,9 +43,11 @@ def _batches(loader: Iterable[T], epochs: int, device: torch.device) -> Iterator
     for epoch in range(epochs):
         _tell_sampler(loader, epoch)
         for batch in loader:
-            metrics.begin_step()
-            yield _move(batch, device)
-            metrics.record(_examples(batch), epoch, total)
+            step = metrics.begin_step()
+            try:
+                yield _move(batch, device)
+            finally:  # the body may break, and its batch counts
+                metrics.record(step, _examples(batch), epoch, total)
         if torch.is_grad_enabled() and ring.trains():
             ring.join()
 
@@ -69,15 +75,23 @@ def _tell_sampler(loader: Iterable[Any], epoch: int) -> None:
 
 
 def _move(batch: Any, device: torch.device) -> Any:
-    """Move all tensors in nested tuples, lists and dicts."""
+    """Move all tensors in nested tuples, lists and mappings, and whatever can move itself."""
     if isinstance(batch, torch.Tensor):
         return batch.to(device, non_blocking=True)
+    if callable(to := getattr(batch, "to", None)):  # first, since a packed sequence is a tuple, too
+        moved = to(device)
+        return batch if moved is None else moved
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(_move(part, device) for part in batch))
     if isinstance(batch, tuple | list):
         return type(batch)(_move(part, device) for part in batch)
-    if isinstance(batch, dict):
-        return {key: _move(part, device) for key, part in batch.items()}
+    if isinstance(batch, Mapping):
+        parts = {key: _move(part, device) for key, part in batch.items()}
+        if not isinstance(batch, dict | UserDict):
+            return parts  # nobody knows how to make another of its kind
+        copied = copy.copy(batch)
+        copied.update(parts)
+        return copied
     return batch
 
 
@@ -92,5 +106,5 @@ def _examples(batch: Any) -> int:
 def _first_tensor(batch: Any) -> torch.Tensor | None:
     if isinstance(batch, torch.Tensor):
         return batch if batch.ndim else None
-    parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, list | tuple) else ()
+    parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, list | tuple) else ()
     return next((found for part in parts if (found := _first_tensor(part)) is not None), None)

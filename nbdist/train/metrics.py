@@ -30,16 +30,20 @@ class Metrics:
         self._rows: deque[Row] = deque()
         self._capacity = capacity
         self._step = -1
-        self._in_step = False
-        self._lock = threading.Lock()  # held for a few dict operations only
+        self._open: dict[object, set[str]] = {}
+        """The loop's steps that have begun and not ended, and what was logged in each."""
+        # Held for a few dict operations only. The collector may end a step in the midst of one.
+        self._lock = threading.RLock()
 
     def log(self, step: int | None, values: Row) -> None:
         """Append a row, or add to that of the same step."""
         with self._lock:
             if step is not None:
                 self._step = step
-            elif not self._in_step:
+            elif not self._open:
                 self._step += 1
+            if self._open:
+                self._open[next(reversed(self._open))].update(values)
             self._append(values)
 
     def next_step(self) -> int:
@@ -47,17 +51,20 @@ class Metrics:
         with self._lock:
             return self._step + 1
 
-    def begin_step(self) -> None:
-        """Count a step of the loop; what is logged until `end_step` belongs to it."""
+    def begin_step(self) -> object:
+        """Count a step of the loop, and return what ends it; what is logged until then belongs to it."""
+        step = object()
         with self._lock:
             self._step += 1
-            self._in_step = True
+            self._open[step] = set()
+        return step
 
-    def end_step(self, values: Row) -> None:
-        """Add the loop's own figures to the step."""
+    def end_step(self, step: object, values: Row) -> None:
+        """Add the loop's own figures to the step, but for those that were logged in it."""
         with self._lock:
-            self._append(values)
-            self._in_step = False
+            said = self._open.pop(step, None)
+            if said is not None:  # else it was left open by an earlier cell
+                self._append({name: value for name, value in values.items() if name not in said})
 
     def drain(self) -> list[Row]:
         """Take the rows out."""
@@ -69,7 +76,7 @@ class Metrics:
         """Number steps from 0 again."""
         with self._lock:
             self._step = -1
-            self._in_step = False
+            self._open.clear()
 
     def count_dropped(self, rows: int) -> None:
         """Count rows that were drained but could not be sent."""
@@ -94,16 +101,17 @@ def log(step: int | None = None, **metrics: Any) -> None:
     """Log figures of this rank: `nbdist.log(loss=loss, lr=0.1)`.
 
     A value is a number, or a tensor or array of no dimensions. Steps are counted by themselves, per
-    cell, unless `step` is given; inside `nbdist.loop` a step is one batch. This never waits for the
-    notebook.
+    cell, unless `step` is given; inside `nbdist.loop` a step is one batch. Throughput and progress are
+    drawn of `examples`, `epoch` and `total_steps`, which the loop logs; given here they replace the
+    loop's. This never waits for the notebook.
 
     Raises:
-        UsageError: a value is no single number.
+        UsageError: a value is no single number, or `step` no finite one.
     """
     if "time" in metrics:
         raise UsageError("log(time=...) is taken: every row has its time already; use another name.")
     values = {name: _number(name, value) for name, value in metrics.items()}
-    _metrics.log(None if step is None else int(_number("step", step)), values)
+    _metrics.log(None if step is None else _step_number(step), values)
 
 
 def drain() -> list[Row]:
@@ -121,17 +129,17 @@ def next_step() -> int:
     return _metrics.next_step()
 
 
-def begin_step() -> None:
-    """Begin a step of the loop."""
-    _metrics.begin_step()
+def begin_step() -> object:
+    """Begin a step of the loop; `record` ends it."""
+    return _metrics.begin_step()
 
 
-def record(examples: int, epoch: int, total_steps: int | None) -> None:
+def record(step: object, examples: int, epoch: int, total_steps: int | None) -> None:
     """End a step of the loop with the loop's own figures."""
     values = {"examples": float(examples), "epoch": float(epoch)}
     if total_steps is not None:
         values["total_steps"] = float(total_steps)
-    _metrics.end_step(values)
+    _metrics.end_step(step, values)
 
 
 def dropped() -> int:
@@ -157,6 +165,13 @@ def _number(name: str, value: Any) -> float:
         f"log({name}=...) takes one number, not a {type(value).__name__}{shape}; "
         "give it a float, or reduce it first, for example with .mean()."
     )
+
+
+def _step_number(step: Any) -> int:
+    number = _number("step", step)
+    if not abs(number) < 2**53:  # as far as a float counts
+        raise UsageError(f"log(step=...) takes a count, not {number}; leave it out to count by itself.")
+    return int(number)
 
 
 def _as_float(value: Any) -> float:

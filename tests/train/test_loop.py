@@ -1,11 +1,13 @@
 """The loop round the user's batches."""
 
-from collections import namedtuple
+from collections import OrderedDict, UserDict, namedtuple
+from types import MappingProxyType
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.utils.rnn import pack_sequence
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from nbdist.data import cut
@@ -60,6 +62,84 @@ def test_moves_nested_batches():
     assert metrics.drain()[0]["examples"] == 2
 
 
+class Tokens(UserDict):
+    """As tokenizers return them: a mapping that moves itself."""
+
+    def to(self, device):
+        self.moved = device
+        self.data = {key: value.to(device) for key, value in self.data.items()}
+
+
+class Graph:
+    def __init__(self, x):
+        self.x = x
+
+    def to(self, device):
+        return Graph(self.x.to(device))
+
+
+def test_moves_mappings_and_what_moves_itself():
+    tokens, graph = Tokens(ids=torch.zeros(3, 2)), Graph(torch.zeros(1))
+    ordered = OrderedDict(x=torch.zeros(3))
+    view = MappingProxyType({"x": torch.zeros(3)})
+    packed = pack_sequence([torch.zeros(2), torch.zeros(1)])
+    (moved,) = loop([(tokens, graph, ordered, UserDict(ordered), view, packed)], device="meta")
+    assert moved[0] is tokens
+    assert tokens.moved == torch.device("meta")
+    assert type(moved[2]) is OrderedDict
+    assert type(moved[3]) is UserDict
+    assert [m["x"].device.type for m in moved[2:5]] == ["meta"] * 3
+    assert moved[1].x.device.type == moved[5].data.device.type == "meta"
+    assert moved[5].batch_sizes.device.type == "cpu"  # torch wants it there
+    assert ordered["x"].device.type == view["x"].device.type == graph.x.device.type == "cpu"
+    assert metrics.drain()[0]["examples"] == 3
+
+
+def break_out(batches):
+    for _ in batches:
+        break
+
+
+def raise_out(batches):
+    def body():
+        for _ in batches:
+            raise ArithmeticError
+
+    pytest.raises(ArithmeticError, body)
+
+
+def close(batches):
+    next(batches)
+    batches.close()
+
+
+@pytest.mark.parametrize("leave", [break_out, raise_out, close])
+def test_a_step_ends_however_the_body_is_left(leave):
+    leave(loop([torch.zeros(3)] * 5))
+    for loss in (1.0, 2.0):
+        metrics.log(loss=loss)
+    rows = metrics.drain()
+    assert [row["step"] for row in rows] == [0, 1, 2]
+    assert [row.get("examples") for row in rows] == [3, None, None]
+
+
+def test_a_loop_inside_a_step_leaves_the_step_open():
+    for _ in loop([torch.zeros(3)] * 2):
+        for _ in loop([torch.zeros(4)] * 2):
+            pass
+        metrics.log(loss=1.0)
+    rows = metrics.drain()
+    assert sum(row.get("examples", 0) for row in rows) == 2 * 3 + 4 * 4
+    assert [row["step"] for row in rows if "loss" in row] == [2, 5]
+
+
+def test_what_the_user_counts_replaces_what_the_loop_counts():
+    for _ in loop(["ab"]):
+        metrics.log(examples=64, epoch=3, loss=1.0)
+    (row,) = metrics.drain()
+    assert (row["examples"], row["epoch"], row["total_steps"]) == (64, 3, 1)
+
+
 def test_torchs_own_sampler_is_told_the_epoch():
     data = TensorDataset(torch.arange(32))
     loader = DataLoader(data, batch_size=32, sampler=DistributedSampler(data, 1, 0))
@@ -94,6 +174,26 @@ def test_uneven_shards_are_equal_after_each_epoch(ranks, total):
     got = ranks(uneven_epochs, 4, total)
     assert all(history == got[0][0] for history, _ in got)
     assert sorted(i for _, seen in got for i in seen) == sorted([*range(total)] * 2)
+
+
+def broken_off(rank, size):
+    net = ring.attach(nn.Linear(1, 1))
+    optimizer, seen = torch.optim.SGD(net.parameters(), lr=0.01), 0
+    for x in loop([torch.ones(1, 1)] * 3, epochs=2):
+        optimizer.zero_grad()
+        net(x).pow(2).mean().backward()
+        optimizer.step()
+        seen += 1
+        if rank == 1:
+            break
+    ring.finish()
+    return seen, [p.tolist() for p in net.parameters()]
+
+
+def test_a_break_on_one_rank_keeps_nobody_waiting(ranks):
+    got = ranks(broken_off, 3, timeout=20)
+    assert [seen for seen, _ in got] == [6, 1, 6]
+    assert all(weights == got[0][1] for _, weights in got)
 
 
 def documented_way(rank, size):

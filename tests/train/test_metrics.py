@@ -44,6 +44,12 @@ def test_time_is_taken():
         metrics.log(time=1.0)
 
 
+@pytest.mark.parametrize("step", [float("nan"), float("inf"), 1e300])
+def test_a_step_is_a_count(step):
+    with pytest.raises(UsageError, match="takes a count"):
+        metrics.log(step=step, loss=1.0)
+
+
 def test_steps_count_by_themselves_or_as_given():
     metrics.log(a=1)
     metrics.log(a=2)
@@ -56,12 +62,11 @@ def test_steps_count_by_themselves_or_as_given():
 
 def test_a_step_of_the_loop_is_one_row():
     for loss in (1.0, 2.0):
-        metrics.begin_step()
+        step = metrics.begin_step()
         metrics.log(loss=loss)
         metrics.log(accuracy=0.5)
-        metrics.record(examples=4, epoch=0, total_steps=2)
-    metrics.begin_step()
-    metrics.record(examples=3, epoch=1, total_steps=None)
+        metrics.record(step, examples=4, epoch=0, total_steps=2)
+    metrics.record(metrics.begin_step(), examples=3, epoch=1, total_steps=None)
     rows = metrics.drain()
     for row in rows:
         row.pop("time")
@@ -77,6 +82,37 @@ def test_a_figure_logged_twice_in_a_step_is_kept_twice():
     metrics.log(loss=1)
     metrics.log(loss=2)
     assert [(row["step"], row["loss"]) for row in metrics.drain()] == [(0, 1), (0, 2)]
+
+
+def test_the_loops_figures_give_way_to_those_logged():
+    step = metrics.begin_step()
+    metrics.log(examples=100, epoch=7)
+    metrics.drain()  # as the tap may, at any time
+    metrics.record(step, examples=4, epoch=0, total_steps=2)
+    (row,) = metrics.drain()
+    assert row.keys() == {"time", "step", "total_steps"}
+
+
+def test_a_step_that_an_earlier_cell_left_open_ends_unheard():
+    left = metrics.begin_step()
+    metrics.begin_run()
+    metrics.record(left, examples=4, epoch=0, total_steps=None)
+    metrics.log(loss=1)
+    metrics.log(loss=2)
+    assert [row["step"] for row in metrics.drain()] == [0, 1]
+
+
+def test_the_collector_may_end_a_step_while_another_is_logged():
+    buffer = metrics.Metrics()
+
+    class Ends(dict):
+        def items(self):
+            buffer.end_step(step, {"examples": 1})
+            return super().items()
+
+    step, other = buffer.begin_step(), buffer.begin_step()
+    buffer.end_step(other, Ends(examples=2))
+    assert sum(row["examples"] for row in buffer.drain()) == 3
 
 
 def test_the_oldest_are_dropped_and_counted():
