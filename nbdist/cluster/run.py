@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ipyparallel.error import RemoteError
-
-from ..errors import RankError, RankFailure
+from .call import targets_of
+from .failures import error_of
+from .reply import Reply, reply_of
 
 if TYPE_CHECKING:
     from ipyparallel import Client
+
+_SLICE = 0.2
 
 _OUTPUT_TYPES = {"stream", "display_data", "execute_result"}
 
@@ -25,20 +27,6 @@ class Output:
     rank: int
     kind: str
     content: dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reply:
-    """How a cell ended on one rank."""
-
-    rank: int
-    ok: bool
-    name: str = ""
-    message: str = ""
-    traceback: tuple[str, ...] = ()
-    host: str = ""
-    released: bool = False
-    died: bool = False
 
 
 class CellRun:
@@ -71,8 +59,25 @@ class CellRun:
     def done(self) -> bool:
         """Tell whether every rank has ended and all of its output is here."""
         return all(
-            future.done() and (future.output.done() or _died(future)) for future in self._futures.values()
+            future.done() and (future.output.done() or reply_of(rank, future.result()).died)
+            for rank, future in self._futures.items()
         )
+
+    def join(self) -> None:
+        """Wait for the cell's end.
+
+        Raises:
+            RankError: a rank failed.
+        """
+        while not self.done():
+            self.wait(_SLICE)
+        error = error_of(self.replies())
+        if error is not None:
+            raise error
+
+    def failed(self) -> bool:
+        """Tell whether a rank has failed, or still runs."""
+        return bool(self.pending()) or not all(reply.ok for reply in self.replies())
 
     def pending(self) -> tuple[int, ...]:
         """List the ranks that still run the cell."""
@@ -92,47 +97,3 @@ class CellRun:
             self._wake.set()
 
         future.iopub_callbacks.append(receive)
-
-
-def _died(future: Any) -> bool:
-    result = future.result()
-    return isinstance(result, RemoteError) and result.ename == "EngineError"
-
-
-def targets_of(client: Client, ranks: Sequence[int]) -> dict[int, bytes]:
-    """Return the address of each rank.
-
-    Raises:
-        RankError: one is not there any more.
-    """
-    addresses = dict(client._engines)  # a rank that died has been taken out
-    lost = [rank for rank in ranks if rank not in addresses]
-    if lost:
-        raise lost_error(lost)
-    return {rank: addresses[rank].encode() for rank in ranks}
-
-
-def lost_error(ranks: Sequence[int]) -> RankError:
-    """Return the error for ranks that are not there any more."""
-    message = "it is gone; `%nbdist restart` starts the ranks afresh"
-    return RankError(
-        [RankFailure(ranks=tuple(ranks), host="", name="RankDied", message=message, traceback=())]
-    )
-
-
-def reply_of(rank: int, result: Any) -> Reply:
-    """Read what a rank answered."""
-    if not isinstance(result, RemoteError):
-        return Reply(rank=rank, ok=True)
-    if result.ename == "EngineError":
-        return Reply(rank=rank, ok=False, name="RankDied", message="the process ended", died=True)
-    about = (result.engine_info or {}).get("nbdist", {})
-    return Reply(
-        rank=rank,
-        ok=False,
-        name=result.ename,
-        message=result.evalue,
-        traceback=tuple(str(result.traceback).splitlines()),
-        host=about.get("host", ""),
-        released=about.get("released", result.ename == "GroupAborted"),
-    )

@@ -50,7 +50,7 @@ class Rank:
             "connect_metrics": self.connect_metrics,
             "open_endpoint": self.open_endpoint,
             "form_group": self.form_group,
-            "leave_group": self.leave_group,
+            "resume_models": self.resume_models,
             "missing": self.missing,
             "receive_model": self.receive_model,
             "receive_shard": self.receive_shard,
@@ -113,7 +113,6 @@ class Rank:
         import torch.distributed as dist
 
         from .. import comm
-        from ..train import ring
 
         world = self._world()
         os.environ.update(
@@ -126,7 +125,6 @@ class Rank:
         # Subgroups that a cell makes meet in this file; it lies in the cluster's private folder.
         meeting = dist.FileStore(store, world.size)  # type: ignore[attr-defined]  # torch re-exports it
         comm.form_world(endpoints, world.rank, secret, generation, meeting)
-        ring.resume()
         names = self._shell.user_ns
         for name, value in (
             ("rank", world.rank),
@@ -137,11 +135,11 @@ class Rank:
         ):
             names.setdefault(name, value)
 
-    def leave_group(self) -> None:
-        """Leave the generation, before the rank is stopped."""
-        from .. import comm
+    def resume_models(self) -> None:
+        """Bring the models of an earlier generation into step again."""
+        from ..train import ring
 
-        comm.leave_world()
+        ring.resume()
 
     def missing(self, names: list[str]) -> list[str]:
         """Return those of `names` that this rank does not have."""
@@ -213,7 +211,7 @@ class Rank:
         if action == "abort":
             comm.abort(arguments["reason"])
         elif action == "skip_cell":
-            comm.leave_cell(arguments["number"])
+            comm.skip_cell(arguments["number"])
 
     # -- helpers
 

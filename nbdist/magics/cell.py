@@ -33,6 +33,7 @@ def run_cell(session: Session, options: CellOptions, cell: str) -> None:
     ranks = options.chosen(cluster.n)
     if len(ranks) < cluster.n and (options.models or options.shards):
         raise UsageError("--model and --shard need all ranks; leave --ranks out of this cell.")
+    cluster.prepare()
     bring(session, cluster, options, assigned)
     with Presses() as presses:
         run = cluster.run(
@@ -43,8 +44,6 @@ def run_cell(session: Session, options: CellOptions, cell: str) -> None:
         )
         _follow(session, cluster, run, presses)
     error = error_of(run.replies(), {info.rank: info.host for info in cluster.ranks})
-    if error is not None or presses.count:
-        cluster.end_generation()
     if presses.count:
         raise KeyboardInterrupt
     if error is not None:

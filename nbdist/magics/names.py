@@ -47,21 +47,15 @@ def bring(session: Session, cluster: Cluster, options: CellOptions, assigned: se
     fresh = [p for p in parcels if session.sent.is_new(p.name, p.value, p.packed)]
     kept = [[name for name in names if name not in here] for names in (models, shards)]
 
-    if not cluster.formed:
-        cluster.form_group()
-    try:
-        for parcel in fresh:
-            if session.sent.has(parcel.name, parcel.value):
-                session.say(f"{parcel.name} has changed in the notebook and replaces the ranks' own.")
-            session.sent.forget(parcel.name)
-            each = {rank: (parcel.name, part) for rank, part in enumerate(parcel.parts)}
-            cluster.call_in_step(parcel.call, each=each)
-            session.sent.note(parcel.name, parcel.value, parcel.packed)
-        if any(kept):
-            cluster.call_in_step("distribute", *kept)
-    except BaseException:
-        cluster.end_generation()  # some ranks may have got further than others
-        raise
+    for parcel in fresh:
+        if session.sent.has(parcel.name, parcel.value):
+            session.say(f"{parcel.name} has changed in the notebook and replaces the ranks' own.")
+        session.sent.forget(parcel.name)
+        each = {rank: (parcel.name, part) for rank, part in enumerate(parcel.parts)}
+        cluster.call_in_step(parcel.call, each=each)
+        session.sent.note(parcel.name, parcel.value, parcel.packed)
+    if any(kept):
+        cluster.call_in_step("distribute", *kept)
 
 
 def _outside(names: Iterable[str], assigned: set[str]) -> list[str]:

@@ -1,0 +1,43 @@
+"""How a request ended on a rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ipyparallel.error import RemoteError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """How a cell or a call ended on one rank."""
+
+    rank: int
+    ok: bool
+    name: str = ""
+    message: str = ""
+    traceback: tuple[str, ...] = ()
+    host: str = ""
+    released: bool = False
+    """Whether the rank failed only because it was released from waiting for another."""
+    died: bool = False
+
+
+def reply_of(rank: int, result: Any) -> Reply:
+    """Read what a rank answered."""
+    if not isinstance(result, BaseException):
+        return Reply(rank=rank, ok=True)
+    if not isinstance(result, RemoteError):  # the request was dropped, say, and never began
+        return Reply(rank=rank, ok=False, name=type(result).__name__, message=str(result))
+    if result.ename == "EngineError":
+        return Reply(rank=rank, ok=False, name="RankDied", message="the process ended", died=True)
+    about = (result.engine_info or {}).get("nbdist", {})
+    return Reply(
+        rank=rank,
+        ok=False,
+        name=result.ename,
+        message=result.evalue,
+        traceback=tuple(str(result.traceback).splitlines()),
+        host=about.get("host", ""),
+        released=about.get("released", result.ename == "GroupAborted"),
+    )
