@@ -7,6 +7,7 @@ others, in `join` at the end of an epoch and in `finish` at the end of a cell.
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -27,8 +28,6 @@ from .member import Member
 from .settle import settle
 from .step import Header, Intent, Role, Step
 from .world import Table, World, current
-
-MASK_BITS = 62
 
 
 class Ring:
@@ -86,11 +85,8 @@ class Ring:
         world = self._enter()
         if world is None:
             return
-        alive: list[set[int]] = [set()] * world.size
-        dist.all_gather_object(alive, {member.index for member in self._members.values()})
-        # A model that one rank has dropped, or never got, has nobody to agree with.
-        for index in sorted(set.intersection(*alive)):
-            settle(world, self._member(index), 0)
+        for _, member, _ in self._common(world):
+            settle(world, member, 0)
 
     def detach(self, model: nn.Module) -> None:
         """Take everything off a model."""
@@ -99,8 +95,13 @@ class Ring:
             member.unwatch()
 
     def trains(self) -> bool:
-        """Say whether a model is attached and in training mode."""
-        return any(member.is_training() for member in self._members.values())
+        """Say whether a model is attached and in training mode, and say the same on every rank."""
+        training = [member for member in self._members.values() if member.is_training()]
+        if training and not any(member.index in self._steps for member in training):
+            # One that nobody trained may only be left over, on this rank and not on others.
+            gc.collect()
+            return any(member.is_training() for member in self._members.values())
+        return bool(training)
 
     # -- while backward runs
 
@@ -167,12 +168,10 @@ class Ring:
             return None
         self._abandon()
         while True:
-            changed = 0
-            for member in self._members.values():
-                changed |= member.changed_buffers() << member.index % MASK_BITS
+            changed = any(member.changed_buffers() for member in self._members.values())
             intent = Header(world, role, changed=changed).wait()
             if intent.trainers:
-                self._count(Step(world, self._member(intent.model), intent).complete())
+                self._count(Step(world, self._member(intent), intent).complete())
                 continue
             self._settle(world)
             if role is Role.JOINS or intent.all_finish:
@@ -183,26 +182,41 @@ class Ring:
         intent = self.serve(Role.FINISHES)
         if intent is None or not intent.changed_buffers:
             return
-        for member in sorted(self._members.values(), key=lambda member: member.index):
-            if intent.changed_buffers >> member.index % MASK_BITS & 1:
+        assert self._world is not None
+        for _, member, changed in self._common(self._world):
+            if changed:
                 broadcast(member.buffers(), 0, limit=member.limit)
                 member.note_buffers()
 
     def _settle(self, world: World) -> None:
         steps, self._steps = self._steps, {}
-        for index in sorted(steps):
-            most = max(steps[index])
-            if min(steps[index]) < most:
-                settle(world, self._member(index), steps[index].index(most))
+        leaders = {index: made.index(max(made)) for index, made in steps.items() if min(made) < max(made)}
+        if leaders:
+            for _, member, _ in self._common(world):
+                if member.index in leaders:
+                    settle(world, member, leaders[member.index])
         for member in self._members.values():
             member.stepped.clear()
 
-    def _member(self, index: int) -> Member:
+    def _common(self, world: World) -> list[tuple[nn.Module, Member, bool]]:
+        """Return, in order, the models that all ranks have, and whether their buffers changed on any.
+
+        A model that was dropped, but hangs in a reference cycle, lives until each rank's collector comes
+        by. So ranks ask each other, and what is returned holds the models until it was acted upon.
+        """
+        here = {member.index: (model, member) for model, member in self._members.items()}
+        told: list[dict[int, bool]] = [{}] * world.size
+        dist.all_gather_object(told, {i: member.changed_buffers() for i, (_, member) in here.items()})
+        common = set.intersection(*(set(alive) for alive in told))
+        return [(*here[i], any(alive[i] for alive in told)) for i in sorted(common)]
+
+    def _member(self, intent: Intent) -> Member:
         for member in self._members.values():
-            if member.index == index:
+            if member.index == intent.model:
                 return member
         raise MismatchError(
-            "another rank trains a model that this rank has dropped; keep the model on every rank."
+            f"rank {rank_list(intent.trainers)} trains a model that this rank has dropped or never had; "
+            "keep it on every rank until all are done with it."
         )
 
     def _enter(self) -> World | None:

@@ -24,10 +24,10 @@ class Role(IntEnum):
 
 
 class Header:
-    """What every rank is about to do: (role, model, layout digest, changed buffers)."""
+    """What every rank is about to do: (role, model, layout digest, whether buffers changed)."""
 
     def __init__(
-        self, world: World, role: Role, *, model: int = 0, digest: int = 0, changed: int = 0
+        self, world: World, role: Role, *, model: int = 0, digest: int = 0, changed: bool = False
     ) -> None:
         self._table = Table(world, role, model, digest, changed)
 
@@ -46,9 +46,7 @@ class Intent:
     def __init__(self, rows: list[list[int]]) -> None:
         self.trainers = [rank for rank, row in enumerate(rows) if row[0] == Role.TRAINS]
         self.all_finish = all(row[0] == Role.FINISHES for row in rows)
-        self.changed_buffers = 0
-        for row in rows:
-            self.changed_buffers |= row[3]
+        self.changed_buffers = any(row[3] for row in rows)
         models = {rows[rank][1] for rank in self.trainers}
         digests = {rows[rank][2] for rank in self.trainers}
         if len(models) > 1:

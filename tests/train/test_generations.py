@@ -7,19 +7,15 @@ from torch import nn
 from nbdist.train import ring
 
 from .conftest import BACKENDS
-from .nets import make_net
+from .nets import assert_equal, attach_in_pieces, make_net, weights
 
 
 def aborted(rank, size, store, in_hook):
-    import os
-
     import torch.distributed as dist
 
     from nbdist.errors import GroupAborted
 
-    os.environ["NBDIST_BUCKET_MIB"] = "0"
-    net = ring.attach(nn.Linear(1, 1))
-    del os.environ["NBDIST_BUCKET_MIB"]
+    net = attach_in_pieces(nn.Linear(1, 1))
     x = torch.full((1, 1), float(rank))
     all_reduce, calls = dist.all_reduce, []
 
@@ -66,6 +62,103 @@ def collected(rank, size):
 
 def test_a_model_that_is_dropped_is_freed(ranks):
     assert ranks(collected, 2) == [True, True]
+
+
+def left_over(rank, size, steps):
+    """Drop a model that on rank 0 alone hangs in a cycle, with its buffers changed."""
+    import gc
+
+    import torch.distributed as dist
+
+    from nbdist.train import loop
+
+    gc.disable()
+    try:
+        dropped, kept = ring.attach(nn.BatchNorm1d(1)), ring.attach(nn.BatchNorm1d(1))
+        if rank == 0:
+            dropped.itself = [dropped]
+        x = torch.tensor([[1.0], [rank]])
+        for _ in range(steps[rank]):
+            dropped(x).sum().backward()
+        with torch.no_grad():
+            kept(x)
+        del dropped
+        ring.finish()
+        kept.eval()
+        for _ in loop([1]):
+            pass
+        dist.barrier()  # a join would meet this, if rank 0 thought that its left-over model trains
+    finally:
+        gc.enable()
+    return kept.running_mean.tolist(), kept.running_var.tolist()
+
+
+@pytest.mark.parametrize("steps", [(2, 2), (1, 2)])
+def test_what_the_collector_left_on_one_rank_starts_nothing(ranks, steps):
+    assert_equal(ranks(left_over, 2, steps, timeout=20))
+
+
+def unfrozen_late(rank, size):
+    """Serve, on rank 1, the steps of a model that has other parameters trainable on rank 0."""
+    net = ring.attach(nn.Linear(1, 1))
+    net.bias.requires_grad_(rank == 0)
+    if rank == 0:
+        net(torch.ones(1, 1)).sum().backward()
+    ring.finish()
+
+
+def dropped_early(rank, size):
+    net = ring.attach(nn.Linear(1, 1))
+    if rank == 0:
+        net(torch.ones(1, 1)).sum().backward()
+    del net
+    ring.finish()
+
+
+def as_the_engine_does(rank, size, store, cell):
+    import torch.distributed as dist
+
+    from nbdist import comm
+    from nbdist.errors import GroupError
+
+    kept = ring.attach(nn.Linear(1, 1))
+    told = ""
+    try:
+        cell(rank, size)
+    except GroupError as error:
+        told = str(error)
+        if not comm.is_aborted():
+            comm.abort(f"{type(error).__name__}: {error}")
+    dist.destroy_process_group()
+    dist.init_process_group("cpu:nbdist", init_method=store, rank=rank, world_size=size)
+    ring.resume()
+    if rank == 0:
+        kept(torch.ones(1, 1)).sum().backward()
+        torch.optim.SGD(kept.parameters(), 0.1).step()
+    ring.finish()
+    return told, weights(kept)
+
+
+@pytest.mark.skipif("cpu:nbdist" not in BACKENDS, reason="the compiled module is not built")
+@pytest.mark.parametrize(
+    ("cell", "cause"),
+    [
+        (
+            dropped_early,
+            "rank 0 trains a model that this rank has dropped or never had; keep it on every rank",
+        ),
+        (unfrozen_late, "rank 1 ran out of data with other parameters of Linear trainable"),
+    ],
+)
+def test_an_error_of_one_rank_alone_is_the_cause_on_all(all_ranks, tmp_path, cell, cause):
+    store = f"file://{tmp_path}/next"
+    (first, *_), (second, *_) = got = all_ranks(
+        as_the_engine_does, 2, store, cell, backend="cpu:nbdist", timeout=20
+    )
+    assert cause in second
+    assert "rank 1" in first
+    assert cause[:30] in first
+    assert got[0][1] == got[1][1]
 
 
 def released(rank, size):

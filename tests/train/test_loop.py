@@ -105,7 +105,8 @@ def raise_out(batches):
         for _ in batches:
             raise ArithmeticError
 
-    pytest.raises(ArithmeticError, body)
+    with pytest.raises(ArithmeticError):
+        body()
 
 
 def close(batches):

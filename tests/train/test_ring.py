@@ -8,18 +8,12 @@ from torch import nn
 
 from nbdist.train import ring
 
-from .nets import assert_equal, make_net, weights
+from .nets import assert_equal, attach_in_pieces, make_net, weights
 
 
 def train_plain(rank, size, dtype, small_buckets):
-    import os
-
-    if small_buckets:
-        os.environ["NBDIST_BUCKET_MIB"] = "0"  # every parameter travels by itself
-    try:
-        net = ring.attach(make_net(seed=rank)[:2].append(nn.Linear(8, 2)).to(dtype))
-    finally:
-        os.environ.pop("NBDIST_BUCKET_MIB", None)
+    attach = attach_in_pieces if small_buckets else ring.attach
+    net = attach(make_net(seed=rank)[:2].append(nn.Linear(8, 2)).to(dtype))
     torch.manual_seed(0)
     net.load_state_dict(reference_net().to(dtype).state_dict())
     x, y = reference_data(size, dtype)
