@@ -27,6 +27,7 @@ class Feed:
         self._runs: dict[int, Run] = {}
         self._lock = threading.Lock()
         self._dropped = 0
+        self._failed = 0
         # A context of its own: closing it cannot disturb the kernel's sockets.
         self._context = zmq.Context()
         self._figures = self._context.socket(zmq.PULL)
@@ -42,6 +43,11 @@ class Feed:
     def dropped(self) -> int:
         """How many messages were forged or garbled."""
         return self._dropped
+
+    @property
+    def failed(self) -> int:
+        """How many messages were good and yet could not be taken."""
+        return self._failed
 
     def run(self, number: int) -> Run:
         """Return the run of that number; it is empty until its first figures arrive."""
@@ -74,11 +80,15 @@ class Feed:
         self._figures.close()
 
     def _take(self, frames: list[bytes]) -> None:
+        """Sort a message in; one that cannot be must cost its own figures only, not all that follow."""
         try:
             batch = decode(frames, self._key)
+            self.run(batch.run).add(batch)
         except GarbledError as error:
             self._dropped += 1
             if self._dropped == 1:
                 _log.warning("A metrics message was dropped: %s. More of them are dropped silently.", error)
-            return
-        self.run(batch.run).add(batch)
+        except Exception:  # noqa: BLE001  (told, and counted)
+            self._failed += 1
+            if self._failed == 1:
+                _log.exception("A metrics message could not be taken; the rest goes on. Please report this.")

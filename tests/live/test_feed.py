@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import pkgutil
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -87,6 +89,33 @@ def test_dropped_messages_are_counted_and_told_once(
     assert feed.dropped == len(broken())
     assert len(caplog.records) == 1
     assert "signature is wrong" in caplog.text
+
+
+@pytest.mark.parametrize("place", ["nbdist.live.feed.decode", "nbdist.live.store.Run.add"])
+def test_a_message_that_cannot_be_taken_costs_only_itself(
+    feed: Feed,
+    sender: Sender,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+) -> None:
+    module, name = place.rsplit(".", 1)
+    owner = pkgutil.resolve_name(module)
+    kept, calls = getattr(owner, name), []
+
+    def fails_twice(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) <= 2:
+            raise RecursionError("too deep")
+        return kept(*args)
+
+    monkeypatch.setattr(owner, name, fails_twice)
+    for _ in range(3):
+        sender.send(encode(ROWS, end=True))
+    assert feed.run(1).wait_for_end([0], 10)
+    assert feed.run(1).last("loss") == 1.5
+    assert (feed.failed, feed.dropped) == (2, 0)
+    assert caplog.text.count("RecursionError: too deep") == 1
 
 
 def test_close_ends_the_thread_and_leaves_the_runs(feed: Feed, sender: Sender) -> None:
