@@ -25,6 +25,8 @@ class Batch:
     run: int
     moved: int
     """Bytes this rank has sent round the ring so far in this run."""
+    dropped: int
+    """Rows of this run that the rank could not send, so far."""
     end: bool
     """Whether this is the rank's last message of the run."""
     columns: dict[str, NDArray[np.float64]]
@@ -73,6 +75,7 @@ def decode(frames: list[bytes], key: bytes) -> Batch:
         rank=fields["rank"],
         run=fields["run"],
         moved=fields["bytes"],
+        dropped=fields["dropped"] if _is_count(fields.get("dropped")) else 0,
         end=fields.get("end") is True,
         columns=dict(zip(names, values, strict=True)),
         diverged=diverged,

@@ -59,6 +59,7 @@ class Run:
         self._tables: dict[str, Table] = {}
         self._meter = Meter()
         self._moved: dict[int, int] = {}
+        self._dropped: dict[int, int] = {}
         self._first: tuple[float, int] | None = None  # time and step
         self._last = (-math.inf, 0)
         self._epoch: float | None = None
@@ -73,6 +74,7 @@ class Run:
         time, step = batch.columns.get("time"), batch.columns.get("step")
         with self._lock:
             self._moved[batch.rank] = batch.moved
+            self._dropped[batch.rank] = batch.dropped
             if batch.end:
                 self._ended.add(batch.rank)
             self._arrived.notify_all()
@@ -186,6 +188,11 @@ class Run:
         """Return the bytes all ranks together have sent round the ring."""
         with self._lock:
             return sum(self._moved.values())
+
+    def dropped(self) -> int:
+        """Return how many rows ranks logged and could not send."""
+        with self._lock:
+            return sum(self._dropped.values())
 
     def progress(self) -> Progress:
         """Say how far the run is and how long the rest takes at the pace so far."""

@@ -59,6 +59,15 @@ def sentence(run: Run) -> str:
     return " · ".join(told)
 
 
+def missing(run: Run) -> str:
+    """Say what is missing, if anything is."""
+    count = run.dropped()
+    if not count:
+        return ""
+    rows = f"{count:,} rows of figures were" if count != 1 else "1 row of figures was"
+    return f"{rows} lost on the way and missing above; log less often to keep all."
+
+
 def as_text(run: Run) -> str:
     """Return the table in aligned plain text."""
     rows = metric_rows(run)
@@ -76,21 +85,25 @@ def as_text(run: Run) -> str:
         parts.append("")
     width = max(len(name) for name, _ in facts(run))
     parts += [f"{name.ljust(width)}  {value}" for name, value in facts(run)]
+    if note := missing(run):
+        parts += ["", note]
     return "\n".join(parts)
 
 
 def as_html(run: Run) -> str:
     """Return the table in HTML that takes its looks from wherever it is shown."""
+    note = missing(run)
+    told = f'<p style="margin:6px 0 0">{note}</p>' if note else ""
     rows = metric_rows(run)
     if not rows:
-        return ""
+        return told
     number = 'style="text-align:right;font-variant-numeric:tabular-nums"'
     head = "".join(f'<th scope="col" {number if i else _LEFT}>{name}</th>' for i, name in enumerate(HEAD))
     lines = [f'<table style="margin-left:0"><thead><tr>{head}</tr></thead><tbody>']
     for name, *values in rows:
         cells = "".join(f"<td {number}>{value}</td>" for value in values)
         lines.append(f'<tr><th scope="row" {_LEFT}>{html.escape(name)}</th>{cells}</tr>')
-    return "".join([*lines, "</tbody></table>"])
+    return "".join([*lines, "</tbody></table>", told])
 
 
 def _steps(progress: Progress) -> str:

@@ -78,11 +78,6 @@ class Metrics:
             self._step = -1
             self._open.clear()
 
-    def count_dropped(self, rows: int) -> None:
-        """Count rows that were drained but could not be sent."""
-        with self._lock:
-            self.dropped += rows
-
     def _append(self, values: Row) -> None:
         last = self._rows[-1] if self._rows else None
         if last is not None and last["step"] == self._step and not values.keys() & last.keys():
@@ -145,11 +140,6 @@ def record(step: object, examples: int, epoch: int, total_steps: int | None) -> 
 def dropped() -> int:
     """Return how many rows were lost because nobody took them in time."""
     return _metrics.dropped
-
-
-def count_dropped(rows: int) -> None:
-    """Count rows that were drained but could not be sent."""
-    _metrics.count_dropped(rows)
 
 
 def _number(name: str, value: Any) -> float:

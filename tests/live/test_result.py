@@ -124,6 +124,21 @@ def test_text_table_is_aligned() -> None:
     assert facts["examples/s"] == "1,000 on average, 1,000 at the end"
 
 
+def test_lost_rows_are_told_under_the_table() -> None:
+    whole, holed = run_of(3), run_of(3, ranks=2, dropped=600)
+    assert "lost" not in "".join(result.bundle(whole, "x").values())
+    told = "1,200 rows of figures were lost on the way and missing above; log less often to keep all."
+    page = result.bundle(holed, "x")
+    assert page["text/plain"].endswith("\n\n" + told)
+    assert page["text/html"].endswith(f"{told}</p>")
+    assert summary.missing(run_of(3, dropped=1)).startswith("1 row of figures was lost")
+
+
+@pytest.mark.parametrize("dropped", [-1, True, "many", None])
+def test_a_count_of_lost_rows_that_is_none_is_overlooked(dropped: object) -> None:
+    assert run_of(3, dropped=dropped).dropped() == 0
+
+
 def test_alt_text_tells_the_course() -> None:
     about = picture.describe(run_of(11, ranks=2))
     assert about.startswith("Curves of 2 ranks: loss from 2.005 to 1.005 at step 10.")
