@@ -27,7 +27,7 @@ view.finish(range({count}))
 """
 
 
-def training(run: int, title: str = "4 ranks", count: int = 4, **options: object) -> str:
+def training(run: int, title: str = "Training on 4 ranks", count: int = 4, **options: object) -> str:
     """Return a cell that follows a run."""
     told = ", ".join(f"{name}={value!r}" for name, value in {"ranks": count, **options}.items())
     return TRAIN.format(run=run, options=told, title=title, count=count)
@@ -64,7 +64,7 @@ def test_curve_moves_and_a_picture_remains(open_notebook, screenshots: Path) -> 
     notebook.page.on("pageerror", lambda error: errors.append(str(error)))
     notebook.run(0)
     notebook.start(1)
-    view = notebook.output(1).get_by_role("figure", name="Live curves of 4 ranks")
+    view = notebook.output(1).get_by_role("figure", name="Live curves: Training on 4 ranks")
     view.wait_for()
     notebook.output(1).locator(".nbd-plot canvas").nth(1).wait_for()
     first, drawn = values(notebook, 1), ink(notebook, 1)
@@ -117,7 +117,7 @@ def test_page_loaded_again_during_the_run(open_notebook, screenshots: Path) -> N
     notebook.open()
     notebook.wait_for_kernel()
     # The widget comes back when the kernel has time for it, with the whole curve.
-    view = notebook.output(1).get_by_role("figure", name="Live curves of 4 ranks")
+    view = notebook.output(1).get_by_role("figure", name="Live curves: Training on 4 ranks")
     view.wait_for(timeout=10_000)
     notebook.output(1).get_by_text("step 480 of 480").wait_for()
     notebook.output(1).locator(".nbd-plot canvas").nth(1).wait_for()
@@ -127,7 +127,7 @@ def test_page_loaded_again_during_the_run(open_notebook, screenshots: Path) -> N
 
 @pytest.mark.timeout(240)
 def test_many_ranks_and_metrics_on_a_narrow_page(open_notebook, screenshots: Path) -> None:
-    cell = training(1, title="32 ranks", count=32, seconds=7, more=("lr", "grad_norm", "val_loss"))
+    cell = training(1, title="Training on 32 ranks", count=32, seconds=7, more=("lr", "grad_norm", "val_loss"))
     notebook = open_notebook("many.ipynb", [SETUP, cell], width=900, height=1000)
     notebook.run(0)
     notebook.start(1)

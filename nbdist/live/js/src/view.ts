@@ -44,7 +44,7 @@ export class View {
   private _draw(): void {
     const state = this._run.state;
     if (!state || !this.node.isConnected) return;
-    this.node.setAttribute("aria-label", `Live curves of ${state.title}`);
+    this.node.setAttribute("aria-label", `Live curves: ${state.title}`);
     this._header.show(state);
     this._theme = readTheme(this.node);
     const tables = [...this._run.tables.values()].filter((t) => t.x.length > 0);
