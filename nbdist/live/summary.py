@@ -33,8 +33,9 @@ def facts(run: Run) -> list[tuple[str, str]]:
     progress = run.progress()
     found = []
     if np.isfinite(run.average_rate()):
-        average, last = rate(run.average_rate()), rate(run.rate(final=True))
-        found.append(("examples/s", f"{average} on average, {last} at the end"))
+        last = run.rate(final=True)
+        at_end = f", {rate(last)} at the end" if np.isfinite(last) else ""
+        found.append(("examples/s", f"{rate(run.average_rate())} on average{at_end}"))
     if run.bytes_moved():
         found.append(("moved", size(run.bytes_moved())))
     if progress.step is not None:
@@ -49,8 +50,9 @@ def sentence(run: Run) -> str:
     progress = run.progress()
     told = []
     if np.isfinite(run.average_rate()):
-        average, last = rate(run.average_rate()), rate(run.rate(final=True))
-        told.append(f"{average} examples/s ({last} at the end)")
+        last = run.rate(final=True)
+        at_end = f" ({rate(last)} at the end)" if np.isfinite(last) else ""
+        told.append(f"{rate(run.average_rate())} examples/s{at_end}")
     if run.bytes_moved():
         told.append(f"{size(run.bytes_moved())} moved")
     if progress.step is not None:

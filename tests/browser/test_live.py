@@ -127,7 +127,9 @@ def test_page_loaded_again_during_the_run(open_notebook, screenshots: Path) -> N
 
 @pytest.mark.timeout(240)
 def test_many_ranks_and_metrics_on_a_narrow_page(open_notebook, screenshots: Path) -> None:
-    cell = training(1, title="Training on 32 ranks", count=32, seconds=7, more=("lr", "grad_norm", "val_loss"))
+    cell = training(
+        1, title="Training on 32 ranks", count=32, seconds=7, more=("lr", "grad_norm", "val_loss")
+    )
     notebook = open_notebook("many.ipynb", [SETUP, cell], width=900, height=1000)
     notebook.run(0)
     notebook.start(1)

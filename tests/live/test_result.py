@@ -124,6 +124,15 @@ def test_text_table_is_aligned() -> None:
     assert facts["examples/s"] == "1,000 on average, 1,000 at the end"
 
 
+def test_a_run_too_short_for_a_moving_rate_tells_the_average_alone() -> None:
+    run = Run()
+    columns = {"time": [5.0, 5.01], "step": [0.0, 1.0], "examples": [2.0, 2.0], "loss": [1.0, 1.0]}
+    run.add(decode(encode(columns), KEY))
+    assert np.isnan(run.rate(final=True))
+    assert "examples/s  200 on average\n" in summary.as_text(run)
+    assert summary.sentence(run).startswith("200 examples/s · ")
+
+
 def test_lost_rows_are_told_under_the_table() -> None:
     whole, holed = run_of(3), run_of(3, ranks=2, dropped=600)
     assert "lost" not in "".join(result.bundle(whole, "x").values())
