@@ -51,11 +51,14 @@ def _fetch(store: Store, key: str, peer: int, deadline: float) -> str:
     while True:
         try:
             store.wait([key], _SLICE)
-        except dist.DistStoreError:
+        except RuntimeError as error:
+            # A slice that is over is a DistStoreError to most stores, to FileStore a bare RuntimeError.
+            if isinstance(error, dist.DistError) and not isinstance(error, dist.DistStoreError):
+                raise
             if time.monotonic() > deadline:
                 raise TimeoutError(
                     f"rank {peer} has not come to form the group; start it, or give init_process_group a "
                     "longer timeout"
-                ) from None
+                ) from error
             continue
         return str(store.get(key), "ascii")
