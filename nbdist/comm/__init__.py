@@ -9,5 +9,6 @@ from .world import leave_cell as leave_cell
 from .world import leave_world as leave_world
 from .world import open_endpoint as open_endpoint
 from .world import register as _register
+from .world import skip_cell as skip_cell
 
 _register()

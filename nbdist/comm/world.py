@@ -25,6 +25,7 @@ _PATIENCE = 0.001
 
 _lock = threading.Lock()
 _groups: weakref.WeakSet[RingGroup] = weakref.WeakSet()
+_groups_lock = threading.Lock()  # not held while a group is formed, which takes as long as the others do
 _world: weakref.ref[RingGroup] | None = None
 _endpoint: _native.Endpoint | None = None
 _plan: Plan | None = None
@@ -61,8 +62,10 @@ def leave_world() -> None:
     """Drop the group, aborted or not, without waiting for anybody."""
     global _endpoint
     _endpoint = None
-    if _current() is not None and dist.is_initialized():
+    # Whichever default group there is: the user may have put another in the place of ours.
+    if dist.is_initialized():
         dist.destroy_process_group()
+    _close_all()  # one whose forming failed half-way is known to us alone
 
 
 def abort(reason: str) -> None:
@@ -85,16 +88,19 @@ def enter_cell(number: int) -> None:
     """Tell the other ranks which cell this rank is in."""
     global _cell
     _cell = number
-    for group in list(_groups):
-        if group.is_open:
-            group.native.enter_cell(number)
+    for group in _open_groups():
+        group.native.enter_cell(number)
 
 
 def leave_cell(number: int) -> None:
-    """Finish what is queued, then tell the other ranks that nothing more will come from this cell."""
-    for group in list(_groups):
-        if group.is_open:
-            group.native.leave_cell(number)
+    """Tell the other ranks that nothing new will come from this cell, and finish what was issued in it."""
+    _native.leave_cell([group.native for group in _open_groups()], number)
+
+
+def skip_cell(number: int) -> None:
+    """Tell the other ranks that this one does not run a cell. Never waits; any thread may call it."""
+    for group in _open_groups():
+        group.native.skip_cell(number)
 
 
 def bytes_moved() -> int:
@@ -133,7 +139,8 @@ def _create(store: Store, rank: int, size: int, timeout: timedelta) -> RingGroup
         group = RingGroup(native, rank, size)
         if _cell:
             native.enter_cell(_cell)
-        _groups.add(group)
+        with _groups_lock:
+            _groups.add(group)
         if parent is None:
             _world = weakref.ref(group)
         return group
@@ -144,7 +151,12 @@ def _current() -> RingGroup | None:
     return group if group is not None and group.is_open else None
 
 
+def _open_groups() -> list[RingGroup]:
+    with _groups_lock:
+        return [group for group in _groups if group.is_open]
+
+
 def _close_all() -> None:
     # Threads of ours must not outlive the interpreter they report to.
-    for group in list(_groups):
+    for group in _open_groups():
         group.shutdown()

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 import nbdist.comm as comm
+from nbdist import errors
 from nbdist.errors import GroupAborted, MismatchError
 
 from .ranks import Raised, Ranks, Returned
@@ -147,6 +148,25 @@ def test_an_interrupt_is_a_keyboard_interrupt_and_releases_the_others(asynchrono
         assert isinstance(result.error, GroupAborted), result.text
         assert result.error.rank == 0
         assert "rank 0 was interrupted" in str(result.error)
+
+
+class Interrupted(GroupAborted):
+    """Stands for a Ctrl-C that arrives while the error is being made."""
+
+    def __init__(self, *_: object) -> None:
+        raise KeyboardInterrupt
+
+
+def interrupted_while_raising(rank: int, size: int) -> None:
+    errors.GroupAborted = Interrupted
+    comm.abort("on purpose")
+    dist.all_reduce(torch.ones(3))
+
+
+def test_an_interrupt_while_the_error_is_made_stays_one():
+    with Ranks(1, interrupted_while_raising) as ranks:
+        (result,) = ranks.results()
+    assert type(result.error) is KeyboardInterrupt, result.text
 
 
 def differ(rank: int, size: int, what: str) -> torch.Tensor:

@@ -87,6 +87,25 @@ def test_a_large_one_moves_no_more_than_the_ring_must(size):
     assert spawn(size, count_bytes) == [2 * (size - 1) * total // size] * size
 
 
+def count_bytes_of_reduce(rank: int, size: int, count: int) -> int:
+    before = comm.bytes_moved()
+    tensor = torch.full((count,), float(rank + 1))
+    dist.reduce(tensor, 1)
+    assert tensor[0] == tensor[-1] == (sum(range(size + 1)) if rank == 1 else rank + 1)
+    return comm.bytes_moved() - before
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_reduction_to_one_rank_moves_nothing_to_the_others(size):
+    # Small: all of it, to the root. Large: its parts to those who reduce them, and its result to the root.
+    small, large = size * 100, size * 300_000
+    scattered = (size - 1) * large * 4 // size
+    for rank, moved in enumerate(spawn(size, count_bytes_of_reduce, small)):
+        assert moved == (0 if rank == 1 else small * 4)
+    for rank, moved in enumerate(spawn(size, count_bytes_of_reduce, large)):
+        assert moved == scattered + (0 if rank == 1 else large * 4 // size)
+
+
 def in_a_row(rank: int, size: int) -> None:
     """Many operations of changing kinds reuse the slots without a barrier between them."""
     for i in range(60):

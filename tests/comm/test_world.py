@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,39 @@ def meet(rank: int, size: int, path: str, secret: bytes = b"secret") -> None:
         assert not dist.is_initialized()
         assert not comm.is_aborted()
         comm.abort("there is no group, so this does nothing")
+
+
+def come_late(rank: int, size: int) -> None:
+    if rank == 1:
+        time.sleep(1)
+    group = dist.new_group()
+    dist.barrier(group)
+    if rank == 0:
+        with pytest.raises(TimeoutError, match="rank 1 has not come"):
+            dist.new_group(timeout=timedelta(seconds=0.5))
+
+
+def test_a_late_rank_is_waited_for_and_an_absent_one_named():
+    spawn(2, come_late)
+
+
+def replace_the_group(rank: int, size: int, path: str) -> None:
+    """What a user may do in a cell: put another default group in the place of ours."""
+    for generation in range(2):
+        store = dist.FileStore(f"{path}/{generation}", size)
+        store.set(str(rank), comm.open_endpoint())
+        endpoints = [store.get(str(peer)) for peer in range(size)]
+        comm.form_world(endpoints, rank, b"secret", generation, dist.HashStore())
+        dist.barrier()
+        dist.destroy_process_group()
+        dist.init_process_group("gloo", store=dist.PrefixStore("gloo", store), rank=rank, world_size=size)
+        dist.barrier()
+        comm.leave_world()
+        assert not dist.is_initialized()
+
+
+def test_a_group_of_the_users_own_is_left_too(tmp_path):
+    spawn(2, replace_the_group, str(tmp_path), form=False)
 
 
 @pytest.mark.parametrize("size", [1, 3])

@@ -38,14 +38,28 @@ struct Blocks {
     std::uint64_t number;
 };
 
+constexpr int everybody = -1;
+
+// Who takes a result: everybody, or the root alone.
+struct Takers {
+    Takers(const World& world, int root)
+        : me(root == everybody || root == world.rank()),
+          others(root == everybody      ? world.size() - 1
+                 : root == world.rank() ? 0
+                                        : 1) {}
+
+    bool me;
+    std::size_t others;
+};
+
 class Ring {
   public:
-    Ring(World& world, void* data, std::size_t count, DType type, Op op, bool keep)
+    Ring(World& world, void* data, std::size_t count, DType type, Op op, int root)
         : world_(world),
           data_(static_cast<std::byte*>(data)),
           width_(size_of(type)),
           fold_(fold_for(type, op)),
-          keep_(keep),
+          takers_(world, root),
           blocks_(count, width_, world.size()),
           inputs_(world.size()) {}
 
@@ -105,19 +119,19 @@ class Ring {
         for (int peer = 0; peer < world_.size(); ++peer)
             inputs_[peer] = peer == me ? tensor(range) : part_of(peer, block, me);
         std::byte* result = part_of(me, block, me);
-        if (keep_) {
+        if (takers_.me) {
             fold_(tensor(range), inputs_.data(), world_.size(), range.count);
-            copy_to_slot(result, tensor(range), range.count * width_, streaming_);
+            if (takers_.others > 0) copy_to_slot(result, tensor(range), range.count * width_, streaming_);
         } else {
             fold_(result, inputs_.data(), world_.size(), range.count);
         }
         world_.publish(&Progress::published, first_ + block);
-        count_moved(range.count * width_ * (world_.size() - 1));
+        count_moved(range.count * width_ * takers_.others);
     }
 
     // Take every other rank's result.
     void gather(std::uint64_t block) {
-        for (int i = 1; i < world_.size() && keep_; ++i) {
+        for (int i = 1; i < world_.size() && takers_.me; ++i) {
             const int peer = (world_.rank() + i) % world_.size();
             const Range range = blocks_.part(block, peer);
             world_.await(peer, &Progress::published, first_ + block);
@@ -130,7 +144,7 @@ class Ring {
     std::byte* data_;
     std::size_t width_;
     Fold fold_;
-    bool keep_;  // whether the result comes back here
+    Takers takers_;
     bool streaming_;
     Blocks blocks_;
     std::uint64_t first_ = 0;
@@ -138,15 +152,18 @@ class Ring {
 };
 
 // Small messages: lay all of mine into the slot, fold all of everybody's.
-void flat(World& world, void* data, std::size_t count, DType type, Op op, bool keep) {
+void flat(World& world, void* data, std::size_t count, DType type, Op op, int root) {
+    const Takers takers(world, root);
     const std::size_t bytes = count * size_of(type);
     const std::uint64_t block = world.take(1);
     world.await_free(block);
-    copy_to_slot(world.own_slot(block), static_cast<const std::byte*>(data), bytes, world.stores().best());
+    if (takers.others > 0)
+        copy_to_slot(world.own_slot(block), static_cast<const std::byte*>(data), bytes,
+                     world.stores().best());
     world.publish(&Progress::contributed, block);
-    count_moved(bytes * (world.size() - 1));
+    count_moved(bytes * takers.others);
     world.agree();
-    if (keep) {
+    if (takers.me) {
         std::vector<const void*> inputs(world.size());
         world.await_all(&Progress::contributed, block);
         for (int peer = 0; peer < world.size(); ++peer)
@@ -156,11 +173,11 @@ void flat(World& world, void* data, std::size_t count, DType type, Op op, bool k
     world.publish(&Progress::finished, block);
 }
 
-void run(World& world, void* data, std::size_t count, DType type, Op op, bool keep) {
+void run(World& world, void* data, std::size_t count, DType type, Op op, int root) {
     if (count * size_of(type) <= flat_limit(world.size()))
-        flat(world, data, count, type, op, keep);
+        flat(world, data, count, type, op, root);
     else
-        Ring(world, data, count, type, op, keep).run();
+        Ring(world, data, count, type, op, root).run();
 }
 
 }  // namespace
@@ -171,12 +188,12 @@ std::size_t flat_limit(int size) {
 
 void all_reduce(World& world, void* data, std::size_t count, DType type, Op op) {
     Operation operation(world, {.kind = Kind::all_reduce, .op = op, .type = type, .count = count});
-    if (world.size() > 1) run(world, data, count, type, op, true);
+    if (world.size() > 1) run(world, data, count, type, op, everybody);
 }
 
 void reduce(World& world, void* data, std::size_t count, DType type, Op op, int root) {
     Operation operation(world, {.kind = Kind::reduce, .op = op, .type = type, .root = root, .count = count});
-    if (world.size() > 1) run(world, data, count, type, op, root == world.rank());
+    if (world.size() > 1) run(world, data, count, type, op, root);
 }
 
 }  // namespace nbdist

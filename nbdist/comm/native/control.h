@@ -72,10 +72,14 @@ struct alignas(64) Obituary {
     char reason[reason_bytes];
 };
 
-// The place of a rank in the notebook's cells, and whether it has left the group.
+// The place of a rank in the notebook's cells, and whether it has left the group. Cells are numbered, and
+// each of these is the last one of which it is true.
 struct alignas(64) Presence {
     std::atomic<std::int64_t> entered;
-    std::atomic<std::int64_t> left;
+    std::atomic<std::int64_t> leaving;  // it issues nothing more; what it has issued is still to be done
+    std::atomic<std::int64_t> left;     // its collectives are done, and it receives nothing more
+    std::atomic<std::int64_t> skipped;  // it was never to run that cell
+    std::atomic<std::uint64_t> issued;  // collectives called so far, queued ones included
     std::atomic<std::uint32_t> closed;
     std::atomic<std::uint32_t> ready;  // set last while forming: the segment has its full size
 };
@@ -96,8 +100,9 @@ static_assert(sizeof(Control) == 4096);
 
 // One direction between two ranks, in the sender's segment.
 struct MailCursor {
-    alignas(64) std::atomic<std::uint64_t> sent;   // the sender writes it
-    alignas(64) std::atomic<std::uint64_t> taken;  // the receiver writes it
+    alignas(64) std::atomic<std::uint64_t> sent;   // pieces; the sender writes it
+    std::atomic<std::uint64_t> posted;             // whole messages, those not yet sent included
+    alignas(64) std::atomic<std::uint64_t> taken;  // pieces; the receiver writes it
 };
 
 struct alignas(64) MailHeader {

@@ -1,4 +1,4 @@
-// The two ways a collective ends without a result; module.cpp turns them into nbdist.errors.
+// The ways a collective ends without a result; module.cpp turns them into nbdist.errors.
 #pragma once
 
 #include <stdexcept>
@@ -17,6 +17,14 @@ struct Aborted : std::runtime_error {
 // Ranks issued different collectives.
 struct Mismatch : std::runtime_error {
     using std::runtime_error::runtime_error;
+};
+
+// A child of a rank (a DataLoader's worker, say) used what its parent formed.
+struct Forked : std::runtime_error {
+    Forked()
+        : std::runtime_error(
+              "a forked process is no rank; call collectives in the process that formed the "
+              "group, and hand results over through a queue or a pipe") {}
 };
 
 }  // namespace nbdist

@@ -1,7 +1,5 @@
 #include "group.h"
 
-#include <unistd.h>
-
 namespace nbdist {
 
 Group::Group(std::shared_ptr<Endpoint> endpoint, const std::vector<Address>& addresses, int rank,
@@ -12,7 +10,6 @@ Group::Group(std::shared_ptr<Endpoint> endpoint, const std::vector<Address>& add
       vigil_(members_, parent_ ? &parent_->vigil_ : nullptr, options.limit, options.signals),
       world_(members_, vigil_),
       patience_(options.patience),
-      owner_(getpid()),
       queue_(world_, vigil_, announcer_),
       mail_(members_, vigil_, announcer_) {}
 
@@ -33,18 +30,33 @@ void Group::abort(const std::string& reason) {
     vigil_.abort(rank(), "rank " + std::to_string(rank()) + " ended the group: " + reason);
 }
 
-void Group::leave_cell(std::int64_t number) {
+void Group::finish_receiving() {
     queue_.drain(Kind::barrier);
-    mail_.drain(Kind::barrier);
-    vigil_.leave_cell(number);
+    mail_.drain(Kind::recv);
+}
+
+void Group::finish_sending() {
+    mail_.drain(Kind::send);
 }
 
 void Group::close() {
-    if (getpid() != owner_) return;  // a forked child: the mapping, and the threads, are its parent's
     vigil_.leave();
     queue_.close();
     mail_.close();
     announcer_.close();
+}
+
+void leave_cell(const std::vector<std::shared_ptr<Group>>& groups, std::int64_t number) {
+    for (const auto& group : groups) group->vigil().stop_issuing(number);
+    try {
+        for (const auto& group : groups) group->finish_receiving();
+    } catch (...) {
+        // Interrupted: this rank waits for nobody, and nobody for it.
+        for (const auto& group : groups) group->vigil().leave_cell(number);
+        throw;
+    }
+    for (const auto& group : groups) group->vigil().leave_cell(number);
+    for (const auto& group : groups) group->finish_sending();
 }
 
 }  // namespace nbdist

@@ -36,8 +36,9 @@ class Group {
     int size() const { return members_.size(); }
     void abort(const std::string& reason);
 
-    // Leave the cell once nothing queued is left to do.
-    void leave_cell(std::int64_t number);
+    // What a rank does at the end of a cell, in all of its groups (the function below).
+    void finish_receiving();
+    void finish_sending();
 
     // Leave the group: end what this rank still does in it, and its threads. Never waits for a peer.
     void close();
@@ -49,10 +50,19 @@ class Group {
     Vigil vigil_;
     World world_;
     std::chrono::milliseconds patience_;
-    pid_t owner_;
     Announcer announcer_;
     Queue queue_;
     Mail mail_;
 };
+
+// Leave a cell in all of a rank's groups, once what was issued in it is done. Ranks that leave never wait
+// for one another in vain, because each does it in three rounds over all its groups:
+//
+// 1. It says that it issues nothing more, and shows how many collectives and messages it has issued. Who
+//    waits for one beyond that is released.
+// 2. So its own collectives and receives come to an end, whether the others leave or not; and once they
+//    have, it says that it has left. Who still sends to it is released.
+// 3. So its own sends come to an end.
+void leave_cell(const std::vector<std::shared_ptr<Group>>& groups, std::int64_t number);
 
 }  // namespace nbdist

@@ -13,12 +13,14 @@ Mail::Mail(const Members& members, Vigil& vigil, Announcer& announcer)
       vigil_(vigil),
       announcer_(announcer),
       outgoing_(members.size()),
-      arrivals_(members.size()) {}
+      arrivals_(members.size()),
+      arrived_(members.size()) {}
 
 std::shared_ptr<Ticket> Mail::post_send(int to, std::int64_t tag, const void* data, std::size_t bytes) {
     vigil_.check(Kind::send);
     auto ticket = std::make_shared<Ticket>(Kind::send);
     std::lock_guard lock(mutex_);
+    members_.cursor(members_.rank(), to).posted.fetch_add(1, std::memory_order_release);
     outgoing_[to].push_back({ticket, tag, static_cast<const std::byte*>(data), bytes, 0});
     push(to);
     return ticket;
@@ -104,6 +106,7 @@ void Mail::pull(int from) {
         arrival.done += header.bytes;
         cursor.taken.store(taken + 1, std::memory_order_release);
         members_.control(from).mail_bell.ring();
+        if (arrival.done == arrival.total) ++arrived_[from];
         if (arrival.done == arrival.total && arrival.receiver != nullptr) {
             hand_over(from, arrival);
             arrivals.pop_back();
@@ -141,9 +144,22 @@ void Mail::hand_over(int from, Arrival& arrival) {
     receiver.ticket->finish(nullptr);
 }
 
-void Mail::wait(const std::shared_ptr<Ticket>& ticket, Waiting waiting) {
+// Whether a peer has posted a message to us that has not arrived.
+bool Mail::is_owed_by(int peer) {
+    std::lock_guard lock(mutex_);
+    return members_.cursor(peer, members_.rank()).posted.load(std::memory_order_acquire) > arrived_[peer];
+}
+
+// A message comes from whoever has posted one, be it about to leave the cell; only to be received needs a
+// peer that is still there.
+Waiting Mail::complete(Waiting waiting) {
+    if (waiting.kind == Kind::recv) waiting.owes = [this](int peer) { return is_owed_by(peer); };
+    return waiting;
+}
+
+void Mail::wait(const std::shared_ptr<Ticket>& ticket, const Waiting& waiting) {
     try {
-        vigil_.wait(members_.own().mail_bell, waiting, [&] {
+        vigil_.wait(members_.own().mail_bell, complete(waiting), [&] {
             if (ticket->done()) return true;
             std::lock_guard lock(mutex_);
             progress();
@@ -167,16 +183,23 @@ void Mail::forget(const std::shared_ptr<Ticket>& ticket) {
         });
 }
 
-void Mail::entrust(Promise promise, Waiting waiting) {
+void Mail::entrust(Promise promise, const Waiting& waiting) {
     std::lock_guard lock(mutex_);
-    entrusted_.push_back({std::move(promise), waiting});
-    if (!courier_.joinable() && !closing_) courier_ = std::thread(&Mail::run, this);
+    if (closing_) vigil_.check(waiting.kind);
+    entrusted_.push_back({std::move(promise), complete(waiting)});
+    ++entrustments_;
+    if (!courier_.joinable()) courier_ = std::thread(&Mail::run, this);
     work_.notify_all();
+    members_.own().mail_bell.ring();
 }
 
 void Mail::drain(Kind kind) {
     std::unique_lock lock(mutex_);
-    while (!entrusted_.empty()) {
+    auto pending = [&] {
+        return std::any_of(entrusted_.begin(), entrusted_.end(),
+                           [&](const Entrusted& it) { return it.waiting.kind == kind; });
+    };
+    while (pending()) {
         work_.wait_for(lock, Vigil::slice);
         lock.unlock();
         vigil_.run_signals(kind);
@@ -189,13 +212,17 @@ void Mail::run() {
     while (true) {
         work_.wait(lock, [this] { return closing_ || !entrusted_.empty(); });
         if (entrusted_.empty()) return;
-        const Waiting waiting = entrusted_.front().waiting;
+        // Watch over all of them: the first one's peer may be late while the last one's has left.
+        std::vector<Waiting> waiting;
+        for (const Entrusted& it : entrusted_) waiting.push_back(it.waiting);
+        const std::uint64_t seen = entrustments_;
         lock.unlock();
         std::exception_ptr error;
         try {
-            vigil_.wait(members_.own().mail_bell, waiting, [this] {
+            vigil_.wait(members_.own().mail_bell, waiting, [this, seen] {
                 std::lock_guard guard(mutex_);
                 progress();
+                if (entrustments_ != seen) return true;
                 return std::any_of(entrusted_.begin(), entrusted_.end(),
                                    [](const Entrusted& it) { return it.promise.ticket->done(); });
             });

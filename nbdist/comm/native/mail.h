@@ -15,7 +15,6 @@
 
 namespace nbdist {
 
-constexpr int any_source = -1;
 constexpr std::int64_t exchange_tag = -1;  // of messages inside a collective; users' tags are >= 0
 
 class Mail {
@@ -27,10 +26,10 @@ class Mail {
     std::shared_ptr<Ticket> post_recv(int from, std::int64_t tag, void* data, std::size_t bytes);
 
     // Drive messages until this one is done.
-    void wait(const std::shared_ptr<Ticket>& ticket, Waiting waiting);
+    void wait(const std::shared_ptr<Ticket>& ticket, const Waiting& waiting);
     // Let the courier thread drive it.
-    void entrust(Promise promise, Waiting waiting);
-    // Wait until the courier has nothing left.
+    void entrust(Promise promise, const Waiting& waiting);
+    // Wait until the courier has nothing left to send, or to receive.
     void drain(Kind kind);
 
     void close();
@@ -67,6 +66,8 @@ class Mail {
     bool fits(int from, const Incoming& incoming, std::size_t total);
     void hand_over(int from, Arrival& arrival);
     void forget(const std::shared_ptr<Ticket>& ticket);
+    bool is_owed_by(int peer);
+    Waiting complete(Waiting waiting);
     void run();
 
     const Members& members_;
@@ -75,8 +76,10 @@ class Mail {
     std::mutex mutex_;
     std::vector<std::list<Outgoing>> outgoing_;  // by destination
     std::vector<std::list<Arrival>> arrivals_;   // by source; the last may be incomplete
+    std::vector<std::uint64_t> arrived_;         // by source; whole messages
     std::list<std::shared_ptr<Incoming>> posted_;
     std::list<Entrusted> entrusted_;
+    std::uint64_t entrustments_ = 0;
     std::condition_variable work_;
     std::thread courier_;  // started by the first message entrusted
     bool closing_ = false;

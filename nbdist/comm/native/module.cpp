@@ -58,15 +58,27 @@ class Callback {
     nb::handle callable_;
 };
 
+template <class Error>
+void raise_named(const char* name, const Error& error) {
+    PyErr_SetString(nb::module_::import_("nbdist.errors").attr(name).ptr(), error.what());
+}
+
 void raise_aborted(const Aborted& error) {
     nb::object type = nb::module_::import_("nbdist.errors").attr("GroupAborted");
     nb::object rank = error.rank < 0 ? nb::none() : nb::cast(error.rank);
     PyErr_SetObject(type.ptr(), type(error.what(), rank, error.operation).ptr());
 }
 
-void raise_mismatch(const Mismatch& error) {
-    nb::object type = nb::module_::import_("nbdist.errors").attr("MismatchError");
-    PyErr_SetString(type.ptr(), error.what());
+void translate(const std::exception_ptr& pointer) {
+    try {
+        std::rethrow_exception(pointer);
+    } catch (const Aborted& error) {
+        raise_aborted(error);
+    } catch (const Mismatch& error) {
+        raise_named("MismatchError", error);
+    } catch (const Forked& error) {
+        raise_named("GroupError", error);
+    }
 }
 
 void require_fold(DType type, Op op) {
@@ -92,7 +104,7 @@ class Handle {
         options.limit = std::chrono::milliseconds(static_cast<std::int64_t>(limit * 1000));
         options.patience = std::chrono::milliseconds(static_cast<std::int64_t>(patience * 1000));
         options.signals = run_signal_handlers;
-        std::shared_ptr<Group> above = parent == nullptr ? nullptr : parent->group_;
+        std::shared_ptr<Group> above = parent == nullptr ? nullptr : parent->group();
         nb::gil_scoped_release nogil;
         group_ = std::make_shared<Group>(std::move(endpoint), parsed, rank, checked, above, options);
     }
@@ -197,7 +209,7 @@ class Handle {
     }
 
     void wait(const TicketRef& ticket) {
-        std::shared_ptr<Group> group = group_;
+        std::shared_ptr<Group> group = this->group();
         nb::gil_scoped_release nogil;
         if (group == nullptr)
             ticket->rethrow();  // closing has ended all work
@@ -206,18 +218,26 @@ class Handle {
     }
 
     void abort(const std::string& reason) {
-        if (std::shared_ptr<Group> group = group_) group->abort(reason);
+        if (std::shared_ptr<Group> group = this->group()) group->abort(reason);
     }
-    bool is_aborted() const { return group_ != nullptr && group_->vigil().aborted(); }
+    bool is_aborted() const { return group() != nullptr && group()->vigil().aborted(); }
     void enter_cell(std::int64_t number) { live(Kind::barrier)->vigil().enter_cell(number); }
-    void leave_cell(std::int64_t number) {
-        std::shared_ptr<Group> group = live(Kind::barrier);
-        nb::gil_scoped_release nogil;
-        group->leave_cell(number);
+    void skip_cell(std::int64_t number) { live(Kind::barrier)->vigil().skip_cell(number); }
+    // The group, unless it has been left.
+    std::shared_ptr<Group> group() const {
+        if (generation_ != generation()) throw Forked();
+        return group_;
     }
     void close() {
         std::shared_ptr<Group> group = std::move(group_);
         if (group == nullptr) return;
+        if (generation_ != generation()) {
+            // Leaked on purpose, with whatever its queues hold: its threads can't be joined, its locks may
+            // be held by one of them, and its segments aren't there.
+            new std::shared_ptr<Group>(std::move(group));
+            nb::set_leak_warnings(false);
+            return;
+        }
         nb::gil_scoped_release nogil;
         group->close();
         group.reset();
@@ -225,7 +245,7 @@ class Handle {
 
   private:
     std::shared_ptr<Group> live(Kind kind) const {
-        if (group_ == nullptr)
+        if (group() == nullptr)
             throw Aborted(
                 std::string(name_of(kind)) +
                     " needs a group, but this rank has left it; run the next cell or form a new group",
@@ -262,7 +282,16 @@ class Handle {
     }
 
     std::shared_ptr<Group> group_;
+    int generation_ = generation();
 };
+
+void leave_cell_in(const std::vector<const Handle*>& handles, std::int64_t number) {
+    std::vector<std::shared_ptr<Group>> groups;
+    for (const Handle* handle : handles)
+        if (std::shared_ptr<Group> group = handle->group()) groups.push_back(std::move(group));
+    nb::gil_scoped_release nogil;
+    leave_cell(groups, number);
+}
 
 }  // namespace
 
@@ -270,11 +299,9 @@ NB_MODULE(_native, m) {
     m.doc() = "Collectives between the processes of one host, over shared memory.";
     nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
         try {
-            std::rethrow_exception(pointer);
-        } catch (const Aborted& error) {
-            raise_aborted(error);
-        } catch (const Mismatch& error) {
-            raise_mismatch(error);
+            translate(pointer);
+        } catch (nb::python_error& error) {
+            error.restore();  // an interrupt, say, while the error was being made
         }
     });
 
@@ -321,8 +348,11 @@ NB_MODULE(_native, m) {
         .def("abort", &Handle::abort, "reason"_a)
         .def("is_aborted", &Handle::is_aborted)
         .def("enter_cell", &Handle::enter_cell, "number"_a)
-        .def("leave_cell", &Handle::leave_cell, "number"_a)
+        .def("skip_cell", &Handle::skip_cell, "number"_a)
         .def("close", &Handle::close);
+
+    m.def("leave_cell", &leave_cell_in, "groups"_a, "number"_a,
+          "Leave a cell in these groups once what was issued in it is done.");
 }
 
 }  // namespace nbdist

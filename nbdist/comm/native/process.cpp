@@ -1,5 +1,6 @@
 #include "process.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +11,13 @@
 #include <string>
 
 namespace nbdist {
+
+namespace {
+
+int forks = 0;
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+
+}  // namespace
 
 Fd::~Fd() {
     if (fd_ >= 0) close(fd_);
@@ -41,6 +49,10 @@ int usable_cores() {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
     return std::max(1, CPU_COUNT(&set));
+}
+
+int generation() {
+    return forks;
 }
 
 }  // namespace nbdist

@@ -40,4 +40,8 @@ bool on_main_thread();
 // How many cores this process may use.
 int usable_cores();
 
+// How many forks lie between this process and the one that loaded us. What was made at another
+// generation belongs to a forebear: its threads don't exist here, and its segments aren't mapped.
+int generation();
+
 }  // namespace nbdist

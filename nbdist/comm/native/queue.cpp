@@ -30,6 +30,7 @@ class Queue::Turn {
 };
 
 void Queue::run(Kind kind, const Task& task) {
+    world_.issue();
     std::unique_lock lock(mutex_);
     acquire(lock, kind);
     lock.unlock();
@@ -40,6 +41,8 @@ void Queue::run(Kind kind, const Task& task) {
 bool Queue::submit(const Signature& signature, std::chrono::milliseconds patience, Task task,
                    Promise promise) {
     std::unique_lock lock(mutex_);
+    if (closing_) vigil_.check(signature.kind);
+    world_.issue();
     if (patience.count() > 0 && !busy_ && tasks_.empty()) {
         busy_ = true;
         lock.unlock();
@@ -65,7 +68,9 @@ bool Queue::submit(const Signature& signature, std::chrono::milliseconds patienc
     return false;
 }
 
-void Queue::settle(const Task& task, const Promise& promise) {
+// The announcer is left with the only hold on `then`: to let go of it may take Python's lock, for which
+// this thread must not wait.
+void Queue::settle(const Task& task, Promise promise) {
     std::exception_ptr error;
     try {
         task();
@@ -73,7 +78,7 @@ void Queue::settle(const Task& task, const Promise& promise) {
         error = std::current_exception();
     }
     promise.ticket->finish(std::move(error));
-    announcer_.post(promise.then);
+    announcer_.post(std::move(promise.then));
 }
 
 void Queue::work() {
@@ -89,9 +94,8 @@ void Queue::work() {
         auto [task, promise] = std::move(tasks_.front());
         tasks_.pop_front();
         lock.unlock();
-        settle(task, promise);
+        settle(task, std::move(promise));
         task = nullptr;
-        promise = {};
         lock.lock();
         busy_ = false;
         changed_.notify_all();
@@ -99,7 +103,10 @@ void Queue::work() {
 }
 
 void Queue::drain(Kind kind) {
-    run(kind, [] {});
+    std::unique_lock lock(mutex_);
+    acquire(lock, kind);
+    busy_ = false;
+    changed_.notify_all();
 }
 
 void Queue::close() {

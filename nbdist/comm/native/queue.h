@@ -36,7 +36,7 @@ class Queue {
   private:
     void acquire(std::unique_lock<std::mutex>& lock, Kind kind);
     class Turn;
-    void settle(const Task& task, const Promise& promise);
+    void settle(const Task& task, Promise promise);
     void work();
 
     World& world_;

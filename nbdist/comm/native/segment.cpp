@@ -13,12 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "errors.h"
+
 namespace nbdist {
 
 namespace {
 
 constexpr char magic[8] = {'n', 'b', 'd', 'i', 's', 't', 's', 'h'};
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 
 [[noreturn]] void fail(const std::string& what) {
     throw std::system_error(errno, std::generic_category(), what);
@@ -68,7 +70,7 @@ Address Address::parse(const std::string& text) {
     return address;
 }
 
-Segment::Segment(int fd, std::size_t bytes) : bytes_(bytes) {
+Segment::Segment(int fd, std::size_t bytes) : bytes_(bytes), generation_(generation()) {
     void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (base == MAP_FAILED) fail("mapping a segment of shared memory");
     base_ = static_cast<std::byte*>(base);
@@ -77,11 +79,12 @@ Segment::Segment(int fd, std::size_t bytes) : bytes_(bytes) {
 }
 
 Segment::~Segment() {
-    if (base_ != nullptr) munmap(base_, bytes_);
+    // In a forked child something else may have been mapped at that address since.
+    if (base_ != nullptr && generation_ == generation()) munmap(base_, bytes_);
 }
 
 Segment::Segment(Segment&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
+    : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_), generation_(other.generation_) {}
 
 namespace {
 
@@ -108,13 +111,14 @@ Endpoint::Endpoint() : fd_(make_file()), page_(fd_.get(), sizeof(Control)) {
 }
 
 Endpoint::~Endpoint() {
-    if (getpid() != address_.pid) return;  // a forked child, which has no mapping of it
+    if (generation_ != generation()) return;
     Control& control = page_.control();
     control.presence.closed.store(1, std::memory_order_release);
     control.progress_bell.ring();
 }
 
 Segment Endpoint::map(int size) const {
+    if (generation_ != generation()) throw Forked();
     const std::size_t total = Layout(size).total;
     if (ftruncate(fd_.get(), static_cast<off_t>(total)) != 0) fail("sizing a segment of shared memory");
     return Segment(fd_.get(), total);

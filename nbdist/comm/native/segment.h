@@ -39,6 +39,7 @@ class Segment {
   private:
     std::byte* base_;
     std::size_t bytes_;
+    int generation_;
 };
 
 // This rank's own segment, opened before it is known who else will be in the group. It lives in no
@@ -58,6 +59,7 @@ class Endpoint {
     Fd fd_;
     Segment page_;  // the control page alone
     Address address_;
+    int generation_ = generation();
 };
 
 // Map a peer's segment; throws std::runtime_error, saying why, when it is not there (any more).

@@ -12,6 +12,13 @@ std::string rank_name(int rank) {
     return "rank " + std::to_string(rank);
 }
 
+// The control thread and the main thread may both be at it.
+void raise_to(std::atomic<std::int64_t>& point, std::int64_t number) {
+    std::int64_t old = point.load(std::memory_order_relaxed);
+    while (old < number && !point.compare_exchange_weak(old, number, std::memory_order_release)) {
+    }
+}
+
 std::string what_next(const std::string& operation, const std::string& reason) {
     return operation + " was released: " + reason +
            "; this group is over, so run the next cell or form a new group";
@@ -44,48 +51,87 @@ void Vigil::yield() {
     sched_yield();
 }
 
-void Vigil::watch_over(Bell& bell, Waiting waiting, const std::function<bool()>& ready) {
+void Vigil::watch_over(Bell& bell, std::span<const Waiting> waiting, const Ready& ready) {
     const auto began = std::chrono::steady_clock::now();
     while (true) {
         bell.sleep(slice, [&] { return ready() || over(); });
         if (ready()) return;
         look(waiting, ready);
         if (limit_.count() > 0 && std::chrono::steady_clock::now() - began > limit_) {
-            const std::string whom = waiting.peer < 0 ? "its peers" : rank_name(waiting.peer);
+            const int peer = waiting.front().peer;
+            const std::string whom = peer == any_source ? "its peers" : rank_name(peer);
             abort(members_.rank(), rank_name(members_.rank()) + " gave up waiting for " + whom + " in " +
-                                       name_of(waiting.kind) + " after " +
+                                       name_of(waiting.front().kind) + " after " +
                                        std::to_string(limit_.count() / 1000.0) + " s");
         }
     }
 }
 
 // Each cause is looked at before `ready` once more: what a peer did before it died or left still counts.
-void Vigil::look(Waiting waiting, const std::function<bool()>& ready) {
-    const std::string here = rank_name(members_.rank()) + " waits in " + name_of(waiting.kind);
+void Vigil::look(std::span<const Waiting> waiting, const Ready& ready) {
     if (over()) {
         if (ready()) return;
-        raise(waiting.kind);
+        raise(waiting.front().kind);
     }
+    for (const Waiting& each : waiting) {
+        look_for_dead(each, ready);
+        look_for_gone(each, ready);
+    }
+    run_signals(waiting.front().kind);
+}
+
+void Vigil::look_for_dead(const Waiting& waiting, const Ready& ready) {
     for (int peer : members_.find_dead()) {
         // A rank that closed its group and then ended is missed only by those who wait for it.
         const bool closed = members_.control(peer).presence.closed.load(std::memory_order_acquire) != 0;
         if ((closed && peer != waiting.peer) || ready()) continue;
         abort(peer, rank_name(peer) + (closed ? " ended" : " died") + " (process " +
-                        std::to_string(members_.address(peer).pid) + ") while " + here);
+                        std::to_string(members_.address(peer).pid) + ") while " + here(waiting));
         raise(waiting.kind);
     }
-    if (waiting.peer >= 0) {
+}
+
+void Vigil::look_for_gone(const Waiting& waiting, const Ready& ready) {
+    if (waiting.peer == any_source) {
+        for (int peer = 0; peer < members_.size(); ++peer)
+            if (peer != members_.rank() && !is_gone(waiting, peer)) return;
+        if (ready()) return;
+        abort(-1, "nobody is left to send while " + here(waiting));
+    } else {
+        if (!is_gone(waiting, waiting.peer) || ready()) return;
+        const std::string who = rank_name(waiting.peer);
         const Presence& presence = members_.control(waiting.peer).presence;
         const std::int64_t cell = members_.own().presence.entered.load(std::memory_order_relaxed);
-        const bool closed = presence.closed.load(std::memory_order_acquire) != 0;
-        const bool gone = cell > 0 && presence.left.load(std::memory_order_acquire) >= cell;
-        if ((closed || gone) && !ready()) {
-            abort(waiting.peer, rank_name(waiting.peer) + (closed ? " left the group" : " left the cell") +
-                                    " while " + here);
-            raise(waiting.kind);
-        }
+        if (presence.closed.load(std::memory_order_acquire) != 0)
+            abort(waiting.peer, who + " left the group while " + here(waiting));
+        else if (presence.skipped.load(std::memory_order_relaxed) == cell)
+            abort(waiting.peer, who +
+                                    " does not run this cell; leave --ranks out, or use "
+                                    "torch.distributed.new_group");
+        else
+            abort(waiting.peer, who + " left the cell while " + here(waiting));
     }
-    run_signals(waiting.kind);
+    raise(waiting.kind);
+}
+
+// Whether nothing of what is waited for will come from this peer any more.
+bool Vigil::is_gone(const Waiting& waiting, int peer) const {
+    if (members_.control(peer).presence.closed.load(std::memory_order_acquire) != 0) return true;
+    if (!waiting.owes) return has_left(peer);
+    return has_come_to(peer, &Presence::leaving) && !waiting.owes(peer);
+}
+
+std::string Vigil::here(const Waiting& waiting) const {
+    return rank_name(members_.rank()) + " waits in " + name_of(waiting.kind);
+}
+
+bool Vigil::has_come_to(int peer, std::atomic<std::int64_t> Presence::* point) const {
+    const std::int64_t cell = members_.own().presence.entered.load(std::memory_order_relaxed);
+    return cell > 0 && (members_.control(peer).presence.*point).load(std::memory_order_acquire) >= cell;
+}
+
+bool Vigil::has_left(int peer) const {
+    return has_come_to(peer, &Presence::left);
 }
 
 void Vigil::run_signals(Kind kind) {
@@ -145,9 +191,19 @@ void Vigil::enter_cell(std::int64_t number) {
     members_.own().presence.entered.store(number, std::memory_order_release);
 }
 
-void Vigil::leave_cell(std::int64_t number) {
-    members_.own().presence.left.store(number, std::memory_order_release);
+void Vigil::stop_issuing(std::int64_t number) {
+    raise_to(members_.own().presence.leaving, number);
     members_.ring_all();
+}
+
+void Vigil::leave_cell(std::int64_t number) {
+    raise_to(members_.own().presence.left, number);
+    stop_issuing(number);
+}
+
+void Vigil::skip_cell(std::int64_t number) {
+    raise_to(members_.own().presence.skipped, number);
+    leave_cell(number);
 }
 
 }  // namespace nbdist

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "errors.h"
@@ -17,8 +18,13 @@ namespace nbdist {
 // What a thread waits for: said in the error when it is released.
 struct Waiting {
     Kind kind;
-    int peer;  // -1: nobody in particular
+    int peer;  // any_source: whoever is first
+    // Whether a peer that issues nothing more in this cell has this on its way all the same. Without it:
+    // until it has left the cell.
+    std::function<bool(int peer)> owes = nullptr;
 };
+
+constexpr int any_source = -1;
 
 class Vigil {
   public:
@@ -30,9 +36,9 @@ class Vigil {
     // `parent` is the group this one was split from: its end is ours too. No limit when `limit` is 0.
     Vigil(const Members& members, const Vigil* parent, std::chrono::milliseconds limit, Signals signals);
 
-    // Return when `ready()` holds; throw when it never will.
+    // Return when `ready()` holds; throw when one of what is waited for will never come.
     template <class Ready>
-    void wait(Bell& bell, Waiting waiting, Ready&& ready) {
+    void wait(Bell& bell, std::span<const Waiting> waiting, Ready&& ready) {
         for (int i = 0; i < spins_; ++i) {
             if (ready()) return;
             pause();
@@ -42,6 +48,10 @@ class Vigil {
             yield();
         }
         watch_over(bell, waiting, std::ref(ready));
+    }
+    template <class Ready>
+    void wait(Bell& bell, const Waiting& waiting, Ready&& ready) {
+        wait(bell, std::span(&waiting, 1), ready);
     }
 
     // Throw if the group is over.
@@ -60,13 +70,25 @@ class Vigil {
     // Run pending signal handlers; an exception of theirs ends the group. Main thread only, else nothing.
     void run_signals(Kind kind);
 
+    // The rank's way through a cell, told to its peers. Group.h says how it goes.
     void enter_cell(std::int64_t number);
+    void stop_issuing(std::int64_t number);
     void leave_cell(std::int64_t number);
+    void skip_cell(std::int64_t number);
+    // Whether a peer has left the cell this rank is in.
+    bool has_left(int peer) const;
 
   private:
+    using Ready = std::function<bool()>;
+
     [[noreturn]] void raise(Kind kind) const;
-    void watch_over(Bell& bell, Waiting waiting, const std::function<bool()>& ready);
-    void look(Waiting waiting, const std::function<bool()>& ready);
+    void watch_over(Bell& bell, std::span<const Waiting> waiting, const Ready& ready);
+    void look(std::span<const Waiting> waiting, const Ready& ready);
+    void look_for_dead(const Waiting& waiting, const Ready& ready);
+    void look_for_gone(const Waiting& waiting, const Ready& ready);
+    bool is_gone(const Waiting& waiting, int peer) const;
+    std::string here(const Waiting& waiting) const;
+    bool has_come_to(int peer, std::atomic<std::int64_t> Presence::* point) const;
     static void pause();
     static void yield();
 

@@ -21,7 +21,7 @@ std::string describe(const Signature& signature) {
 World::World(const Members& members, Vigil& vigil) : members_(members), vigil_(vigil) {
     for (int peer = 0; peer < size(); ++peer) {
         Control& control = members.control(peer);
-        vigil.wait(control.progress_bell, {Kind::form, peer},
+        vigil.wait(control.progress_bell, Waiting{Kind::form, peer},
                    [&] { return control.presence.ready.load(std::memory_order_acquire) != 0; });
         if (members.recognises(peer)) continue;
         const std::string reason = "rank " + std::to_string(peer) +
@@ -31,6 +31,10 @@ World::World(const Members& members, Vigil& vigil) : members_(members), vigil_(v
         throw Aborted("the group was not formed: " + reason + "; form it anew with one secret on every rank",
                       peer, "init_process_group");
     }
+}
+
+void World::issue() {
+    members_.own().presence.issued.fetch_add(1, std::memory_order_release);
 }
 
 void World::open(const Signature& signature) {
@@ -89,7 +93,12 @@ void World::await_free(std::uint64_t block) {
 void World::await(int peer, Counter counter, std::uint64_t block) {
     Control& control = members_.control(peer);
     auto through = [&] { return (control.progress.*counter).load(std::memory_order_acquire) > block; };
-    if (!through()) vigil_.wait(control.progress_bell, {signature_.kind, peer}, through);
+    if (through()) return;
+    auto owes = [this](int peer) {
+        const Presence& presence = members_.control(peer).presence;
+        return presence.issued.load(std::memory_order_acquire) > sequence_ && !vigil_.has_left(peer);
+    };
+    vigil_.wait(control.progress_bell, {signature_.kind, peer, owes}, through);
 }
 
 void World::await_all(Counter counter, std::uint64_t block) {

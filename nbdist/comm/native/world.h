@@ -24,6 +24,8 @@ class World {
     void open(const Signature& signature);
     // Whether every rank says so within `patience`.
     bool all_open(std::chrono::milliseconds patience);
+    // Count a collective called on this rank, done or queued. The peers go by it once we leave the cell.
+    void issue();
     // Wait until every rank has opened the operation, and throw Mismatch unless all opened the same.
     void agree();
     void close() { ++sequence_; }
