@@ -17,14 +17,14 @@ def stage(tensor: Tensor) -> Tensor:
     Raises:
         TypeError: the tensor has no elements in memory (sparse, meta).
     """
+    if _is_plain(tensor):
+        return tensor
     if tensor.layout is not torch.strided or tensor.is_meta:
         raise TypeError(
             f"nbdist moves dense tensors, and this one is {tensor.layout} on {tensor.device}; "
             "convert it with .to_dense() first"
         )
-    if tensor.is_conj() or tensor.is_neg():
-        tensor = tensor.resolve_conj().resolve_neg()
-    return tensor.detach().cpu().contiguous() if not _is_plain(tensor) else tensor
+    return tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
 
 
 def stage_output(tensor: Tensor) -> Tensor:
@@ -33,7 +33,9 @@ def stage_output(tensor: Tensor) -> Tensor:
     Raises:
         ValueError: two of its elements share memory, so that no result could be right.
     """
-    if not _is_plain(tensor) and overlaps(tensor):
+    if _is_plain(tensor):
+        return tensor
+    if overlaps(tensor):
         raise ValueError(
             f"elements of this tensor share memory (shape {tuple(tensor.shape)}, strides {tensor.stride()}); "
             "pass a copy made with .clone()"
@@ -65,4 +67,10 @@ def overlaps(tensor: Tensor) -> bool:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    return tensor.is_cpu and tensor.is_contiguous() and tensor.layout is torch.strided
+    return (
+        tensor.is_cpu
+        and tensor.is_contiguous()
+        and tensor.layout is torch.strided
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+    )
