@@ -133,6 +133,7 @@ def send_and_receive(rank: int, size: int) -> None:
     peer = (rank + 1) % size
     dist.isend(torch.ones(300_000), peer, tag=1)
     received = dist.irecv(torch.ones(300_000), peer, tag=2)
+    dist.barrier()  # the first to leave ends the group, also for one that has yet to receive
     comm.leave_cell(1)
     released(received.wait)
 
