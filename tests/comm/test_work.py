@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
+import time
 
 import pytest
 import torch
@@ -87,3 +89,24 @@ def fail(rank: int, size: int) -> None:
 
 def test_an_aborted_one_raises_from_wait_and_from_its_future():
     spawn(2, fail)
+
+
+def hold_pythons_lock(rank: int, size: int) -> float:
+    """Queue work, drop the handles, and let no other thread of rank 1 run Python for a second."""
+    world._PATIENCE = 0.0
+    group = dist.new_group()
+    dist.all_reduce(torch.ones(10), group=group, async_op=True).wait()
+    dist.barrier()
+    begun = time.monotonic()
+    for _ in range(20):
+        last = dist.all_reduce(torch.ones(10), group=group, async_op=True)
+    if rank == 1:
+        ctypes.PyDLL(None).usleep(1_000_000)
+    last.wait()
+    return time.monotonic() - begun
+
+
+def test_the_threads_that_move_data_never_wait_for_pythons_lock():
+    first, second = spawn(2, hold_pythons_lock)
+    assert first < 0.8
+    assert second >= 1
