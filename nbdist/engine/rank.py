@@ -97,6 +97,8 @@ class Rank:
         """Send this rank's figures to the notebook's socket from now on."""
         from .tap import Tap
 
+        if self._tap is not None:
+            self._tap.close()
         self._tap = Tap(endpoint, key, self._world().rank, rate_hz)
 
     def open_endpoint(self) -> bytes:
