@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from ..errors import UsageError
+from . import ring
 from .world import current
 
 
@@ -20,7 +21,10 @@ def mean(values: torch.Tensor | Sequence[float] | float, count: int | None = Non
     `values` holds one value per sample of this rank, any number of them, also none; or it is the sum of
     them, and `count` says of how many. Each sample counts once, whatever the batch sizes: a mean of
     means would not. Sums are taken in double precision. Without a sample anywhere the mean is nan.
-    All ranks must call this together.
+
+    All ranks must call this together. One whose training loop ended early serves the others here first,
+    so that a plain loop over shards of unequal lengths may average its losses after each epoch; then all
+    ranks hold the same model.
 
     Raises:
         UsageError: a single value without `count`, a `count` with many values, or values that are no
@@ -43,6 +47,7 @@ def mean(values: torch.Tensor | Sequence[float] | float, count: int | None = Non
         [samples.sum().item(), samples.numel() if count is None else count], dtype=torch.float64
     )
     if current() is not None:
+        ring.meet()
         dist.all_reduce(sums)
     total, samples_seen = sums.tolist()
     return total / samples_seen if samples_seen else math.nan

@@ -25,6 +25,11 @@ class Layout:
     """Equal on ranks whose layouts are."""
 
 
+def has_sparse_layer(model: nn.Module) -> bool:
+    """Say whether a layer, such as an embedding, will produce sparse gradients."""
+    return any(getattr(layer, "sparse", False) is True for layer in model.modules())
+
+
 class Member:
     """A model's parameters, in the order in which their gradients travel, and what hangs on them.
 

@@ -2,7 +2,8 @@
 
 `attach` puts a hook on each parameter; the model, the loss, the optimizer and the loop stay the user's.
 Every rank that calls backward makes a step (see `step.py`); a rank without data serves the steps of the
-others, in `join` at the end of an epoch and in `finish` at the end of a cell.
+others: in `join` at the end of an epoch, in `meet` before a mean over all ranks, and in `finish` at the
+end of a cell.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
 import torch.distributed as dist
 from torch import nn
 from torch.autograd import Variable
@@ -24,7 +26,7 @@ from torch.optim.optimizer import (
 from ..errors import GroupError, MismatchError, UsageError, rank_list
 from ..settings import Settings
 from .bucket import MIB, broadcast
-from .member import Member
+from .member import Member, has_sparse_layer
 from .settle import settle
 from .step import Header, Intent, Role, Step
 from .world import Table, World, current
@@ -59,8 +61,13 @@ class Ring:
         self.detach(model)
         member = Member(model, Settings.from_environment().bucket_mib * MIB)
         if world is not None:
-            rows = Table(world, self._next_index, member.structure()).wait()
+            rows = Table(world, self._next_index, member.structure(), has_sparse_layer(model)).wait()
             self._next_index = max(row[0] for row in rows)
+            if sparse := [rank for rank, row in enumerate(rows) if row[2]]:
+                raise UsageError(
+                    f"{member.name} has a layer built with sparse=True on rank {rank_list(sparse)}, whose "
+                    "gradients cannot be averaged; build the layer with sparse=False."
+                )
             odd = [rank for rank, row in enumerate(rows) if row[1] != rows[0][1]]
             if odd:
                 raise UsageError(
@@ -157,7 +164,9 @@ class Ring:
 
     # -- where all ranks meet
 
-    def serve(self, role: Role) -> Intent | None:
+    # Evaluation may call this in inference mode, yet buckets and gradients made here are used later.
+    @torch.inference_mode(False)
+    def serve(self, role: Role) -> None:
         """Serve the steps of the other ranks until none trains any more, then agree on one state.
 
         Ranks at the end of an epoch and ranks at the end of the cell may meet: the former go on to
@@ -165,7 +174,7 @@ class Ring:
         """
         world = self._enter()
         if world is None or not self._used:
-            return None
+            return
         self._abandon()
         while True:
             changed = any(member.changed_buffers() for member in self._members.values())
@@ -173,28 +182,21 @@ class Ring:
             if intent.trainers:
                 self._count(Step(world, self._member(intent), intent).complete())
                 continue
-            self._settle(world)
-            if role is Role.JOINS or intent.all_finish:
-                return intent
+            self._settle(world, intent.changed_buffers)
+            if intent.lets_go(role):
+                return
 
-    def finish(self) -> None:
-        """Serve until every rank is here, then give all of them rank 0's buffers."""
-        intent = self.serve(Role.FINISHES)
-        if intent is None or not intent.changed_buffers:
-            return
-        assert self._world is not None
-        for _, member, changed in self._common(self._world):
-            if changed:
-                broadcast(member.buffers(), 0, limit=member.limit)
-                member.note_buffers()
-
-    def _settle(self, world: World) -> None:
+    def _settle(self, world: World, changed_buffers: bool) -> None:
+        """Give all ranks the state of the one that made most steps; if all made as many, rank 0's buffers."""
         steps, self._steps = self._steps, {}
         leaders = {index: made.index(max(made)) for index, made in steps.items() if min(made) < max(made)}
-        if leaders:
-            for _, member, _ in self._common(world):
+        if leaders or changed_buffers:
+            for _, member, changed in self._common(world):
                 if member.index in leaders:
                     settle(world, member, leaders[member.index])
+                elif changed:
+                    broadcast(member.buffers(), 0, limit=member.limit)
+                member.note_buffers()
         for member in self._members.values():
             member.stepped.clear()
 
@@ -276,7 +278,7 @@ def attach(model: M) -> M:
     broadcasts again. All ranks must call this together.
 
     Raises:
-        UsageError: the model is not the same on all ranks.
+        UsageError: the model is not the same on all ranks, or has layers with sparse gradients.
     """
     _ring.attach(model)
     return model
@@ -293,13 +295,21 @@ def resume() -> None:
 
 
 def join() -> None:
-    """Serve the other ranks until all are at the end of their epoch; then all hold the same state."""
+    """Serve the other ranks until all are at the end of their epoch; then all hold the same state.
+
+    That is the state of the rank that made most steps; if all made as many, buffers become rank 0's.
+    """
     _ring.serve(Role.JOINS)
 
 
+def meet() -> None:
+    """Do the same until all ranks are at a mean; it costs one small exchange if they are already."""
+    _ring.serve(Role.AVERAGES)
+
+
 def finish() -> None:
-    """Serve the other ranks until all are at the end of the cell; buffers become rank 0's."""
-    _ring.finish()
+    """Do the same until all ranks are at the end of the cell."""
+    _ring.serve(Role.FINISHES)
 
 
 def trains() -> bool:

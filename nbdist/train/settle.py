@@ -25,13 +25,13 @@ def settle(world: World, member: Member, leader: int) -> None:
     leads = world.rank == leader
     box: list[Any] = [None]
     if leads:
-        box = [([p.grad is not None for p in member.parameters], list(_told(member)))]
+        box = [([_has_plain_gradient(p) for p in member.parameters], list(_told(member)))]
     dist.broadcast_object_list(box, src=leader)
     has_gradient, optimizers = box[0]
     for parameter, has in zip(member.parameters, has_gradient, strict=True):
         if not has:
             parameter.grad = None
-        elif parameter.grad is None:
+        elif not _has_plain_gradient(parameter):
             parameter.grad = torch.empty_like(parameter)
     gradients = [p.grad for p in member.parameters if p.grad is not None]
     broadcast([*member.tensors(), *gradients], leader, limit=member.limit)
@@ -40,6 +40,20 @@ def settle(world: World, member: Member, leader: int) -> None:
             for optimizer in _counterparts(member, key, nth):
                 optimizer.load_state_dict(state)
                 _load_schedules(optimizer, schedules)
+
+
+def _has_plain_gradient(parameter: torch.Tensor) -> bool:
+    """Say whether there is a gradient that can travel; a sparse one, or one of another shape, is dropped.
+
+    To raise instead, on the one rank that has it, would leave the others waiting.
+    """
+    gradient = parameter.grad
+    return (
+        gradient is not None
+        and gradient.layout is torch.strided
+        and (gradient.shape, gradient.dtype) == (parameter.shape, parameter.dtype)
+        and 0 not in gradient.stride()  # expanded, so that nothing can be copied into it
+    )
 
 
 def _told(member: Member) -> Iterator[tuple[str, int, dict[str, Any], list[tuple[str, dict[str, Any]]]]]:

@@ -21,6 +21,8 @@ class Role(IntEnum):
     """Has no batch left in this epoch, and serves those that have."""
     FINISHES = 3
     """Is at the end of the cell, and serves those that are not."""
+    AVERAGES = 4
+    """Waits for all ranks to be at a mean over them, and serves those that still train."""
 
 
 class Header:
@@ -44,8 +46,8 @@ class Intent:
     """What all ranks said they are about to do."""
 
     def __init__(self, rows: list[list[int]]) -> None:
-        self.trainers = [rank for rank, row in enumerate(rows) if row[0] == Role.TRAINS]
-        self.all_finish = all(row[0] == Role.FINISHES for row in rows)
+        self.by_role = {role: [r for r, row in enumerate(rows) if row[0] == role] for role in Role}
+        self.trainers = self.by_role[Role.TRAINS]
         self.changed_buffers = any(row[3] for row in rows)
         models = {rows[rank][1] for rank in self.trainers}
         digests = {rows[rank][2] for rank in self.trainers}
@@ -61,6 +63,22 @@ class Intent:
             )
         self.model = models.pop() if models else 0
         self.digest = digests.pop() if digests else 0
+        self._size = len(rows)
+
+    def lets_go(self, role: Role) -> bool:
+        """Say whether a rank that serves in `role` may go on; call it where nobody trains.
+
+        Raises:
+            MismatchError: some ranks are at a mean and all others at the end of the cell.
+        """
+        averaging, finishing = self.by_role[Role.AVERAGES], self.by_role[Role.FINISHES]
+        if averaging and finishing and len(averaging) + len(finishing) == self._size:
+            raise MismatchError(
+                f"rank {rank_list(averaging)} waits in nbdist.mean while rank {rank_list(finishing)} is at "
+                "the end of the cell; call mean equally often on every rank."
+            )
+        # Who is at the end of an epoch goes on to the next one, which the others then serve.
+        return role is Role.JOINS or len(self.by_role[role]) == self._size
 
     def _who(self, rows: list[list[int]], column: int) -> str:
         groups: dict[int, list[int]] = {}

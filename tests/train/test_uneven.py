@@ -6,6 +6,7 @@ from torch import nn
 
 from nbdist.train import ring
 
+from .conftest import RankError
 from .nets import assert_equal, make_net, weights
 
 
@@ -120,3 +121,34 @@ def one_sided(rank, size):
 
 def test_missing_on_some_ranks_and_on_all(ranks):
     assert ranks(one_sided, 2) == [(5.0, 0.5, 0.5)] * 2
+
+
+# -- gradients that cannot travel
+
+
+def sparse_layer(rank, size, sparse_on):
+    ring.attach(nn.Sequential(nn.Embedding(4, 2, sparse=rank in sparse_on), nn.Linear(2, 1)))
+
+
+@pytest.mark.parametrize("sparse_on", [[0, 1, 2], [1]])
+def test_a_sparse_layer_is_refused_on_every_rank(ranks, sparse_on):
+    with pytest.raises(RankError) as caught:
+        ranks(sparse_layer, 3, sparse_on, timeout=20)
+    assert str(caught.value).count("UsageError: Sequential has a layer built with sparse=True on rank") == 3
+
+
+def odd_gradients(rank, size, odd_on):
+    net = ring.attach(nn.Linear(2, 2, bias=False))
+    for step in range(2 - rank):
+        net.weight.grad = None
+        net(torch.full((1, 2), step + 1.0)).sum().backward()
+    if rank == odd_on:
+        net.weight.grad = torch.ones(2, 2).to_sparse() if odd_on else torch.ones(1).expand(2, 2)
+    ring.finish()
+    ring.resume()
+    return None if net.weight.grad is None else net.weight.grad.tolist()
+
+
+@pytest.mark.parametrize(("odd_on", "expected"), [(0, None), (1, [[2.0, 2.0]] * 2)])
+def test_a_gradient_that_cannot_travel_is_dropped(ranks, odd_on, expected):
+    assert ranks(odd_gradients, 2, odd_on, timeout=20) == [expected] * 2
