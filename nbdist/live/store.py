@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .message import Batch
 from .meter import Meter, Rates
-from .table import Line, Table
+from .table import Account, Line, Table
 from .thin import Floats
 
 _log = logging.getLogger(__name__)
@@ -157,10 +157,10 @@ class Run:
             values = list(self._tables[metric].last().values())
         return sum(values) / len(values)
 
-    def mean(self, metric: str) -> float:
-        """Return the mean of all finite figures of all ranks."""
+    def account(self, metric: str) -> Account:
+        """Return count, least, greatest and mean of all finite figures of all ranks."""
         with self._lock:
-            return self._tables[metric].mean()
+            return self._tables[metric].account()
 
     def rates(self, *, final: bool = False) -> Rates:
         """Return examples a second over a moving window, in total and by rank."""

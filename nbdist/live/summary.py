@@ -17,14 +17,13 @@ HEAD = ("metric", "last", "min", "max", "mean")
 def metric_rows(run: Run) -> list[tuple[str, ...]]:
     """Return a row for each metric: its name, then the columns of `HEAD`.
 
-    Least and greatest are those of the mean over ranks, the line that is drawn.
+    Last is the mean over ranks; the others are of every figure that any rank logged.
     """
     rows = []
     for name in run.metrics():
-        line = run.line(name).mean
-        line = line[np.isfinite(line)]
-        low, high = (line.min(), line.max()) if len(line) else (np.nan, np.nan)
-        rows.append((name, *(figure(float(v)) for v in (run.last(name), low, high, run.mean(name)))))
+        all_of_it = run.account(name)
+        values = run.last(name), all_of_it.least, all_of_it.greatest, all_of_it.mean
+        rows.append((name, *(figure(value) for value in values)))
     return rows
 
 

@@ -29,6 +29,16 @@ class Line:
     """One column a rank; NaN where it did not log this step."""
 
 
+@dataclass(frozen=True)
+class Account:
+    """All finite figures of all ranks, each counted once; NaN where there is none."""
+
+    count: int
+    least: float
+    greatest: float
+    mean: float
+
+
 class Table:
     """Hold a metric by step (rows) and rank (columns).
 
@@ -45,6 +55,8 @@ class Table:
         self._revision = np.empty(0, np.int64)
         self._cells = np.empty((0, 0, 4))
         self._latest: dict[int, tuple[int, float]] = {}  # by rank: step, value
+        # Of every finite figure; the cells forget single ones when they are merged.
+        self._count, self._sum, self._least, self._greatest = 0, 0.0, np.inf, -np.inf
         self.rows = 0
         self.width = 1
         self.revision = 0
@@ -53,6 +65,7 @@ class Table:
         """Take rows of one rank, in the order they were logged."""
         steps = self._continue(rank, steps)
         self._latest[rank] = (int(steps[-1]), float(values[-1]))
+        self._take_account(values[np.isfinite(values)])
         self._make_column(rank)
         self.revision += 1
         keys, place = np.unique(steps // self.width, return_inverse=True)
@@ -77,12 +90,11 @@ class Table:
         """Return the value each rank logged last."""
         return {rank: value for rank, (_, value) in sorted(self._latest.items())}
 
-    def mean(self) -> float:
-        """Return the mean of all finite figures of all ranks."""
-        sums, counts = self._cells[: self.rows, :, _SUM], self._cells[: self.rows, :, _COUNT]
-        usable = np.isfinite(sums)
-        count = counts[usable].sum()
-        return float(sums[usable].sum() / count) if count else np.nan
+    def account(self) -> Account:
+        """Return exact figures of all that was logged, however the line was thinned."""
+        if not self._count:
+            return Account(0, np.nan, np.nan, np.nan)
+        return Account(self._count, self._least, self._greatest, self._sum / self._count)
 
     def first_changed(self, revision: int) -> int:
         """Return the first row that is new or different since that revision."""
@@ -117,6 +129,14 @@ class Table:
             ranks=ranks,
             each=each,
         )
+
+    def _take_account(self, values: Floats) -> None:
+        if len(values):
+            self._count += len(values)
+            with np.errstate(over="ignore"):
+                self._sum += float(values.sum())
+            self._least = min(self._least, float(values.min()))
+            self._greatest = max(self._greatest, float(values.max()))
 
     def _continue(self, rank: int, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """Let a second loop that counts from 0 again go on where the first one ended."""

@@ -116,7 +116,7 @@ def test_text_table_is_aligned() -> None:
     run = run_of(3, ranks=2, metrics={"loss": [4.0, 2.0, 1.0], "accuracy": [0.1, 0.5, 0.9]})
     lines = summary.as_text(run).splitlines()
     assert lines[0].split() == ["metric", "last", "min", "max", "mean"]
-    assert lines[1].split() == ["loss", "1.005", "1.005", "4.005", "2.338"]
+    assert lines[1].split() == ["loss", "1.005", "1.000", "4.010", "2.338"]
     assert len({len(line) for line in lines[:3]}) == 1
     facts = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in lines[4:]}
     assert facts["moved"] == "6 MB"
