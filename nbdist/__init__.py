@@ -48,7 +48,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Stop the notebook's cluster and take the magics off; `%unload_ext nbdist` calls this."""
+    """Take the magics off; `%unload_ext nbdist` calls this. A running cluster ends with the kernel."""
     from .magics import unload
 
     unload(shell)

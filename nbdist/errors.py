@@ -90,8 +90,8 @@ class RankError(NbdistError):
             lines.extend(failure.traceback or [f"{failure.name}: {failure.message}"])
         if self.released:
             lines.append(
-                f"[{rank_list(self.released)}] only waited for the above and were released; "
-                "variables are kept on every rank."
+                f"[{rank_list(self.released)}] stopped because of the above and kept "
+                f"{'its' if len(self.released) == 1 else 'their'} variables."
             )
         return lines
 

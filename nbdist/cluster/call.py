@@ -11,7 +11,7 @@ import ipyparallel as ipp
 from .. import errors
 from ..errors import NbdistError, StartError, rank_list
 from .failures import error_of, lost_error
-from .reply import Reply, reply_of
+from .reply import Reply, died, reply_of
 
 if TYPE_CHECKING:
     from ipyparallel import Client
@@ -46,15 +46,17 @@ def call(
         for rank, target in targets_of(client, ranks).items()
     }
     deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
-    while late := [rank for rank, future in futures.items() if not future.done()]:
+    while late := [r for r, future in futures.items() if not future.done() and r in client._engines]:
         if time.monotonic() > deadline:
             raise StartError(
                 f"Rank {rank_list(late)} did not answer within {timeout:g} s; "
                 "set NBDIST_START_TIMEOUT higher on a slow machine."
             )
         futures[late[0]].wait(_SLICE)
-    results = {rank: future.result() for rank, future in futures.items()}
-    replies = [reply_of(rank, result) for rank, result in results.items()]
+    results = {rank: future.result() if future.done() else None for rank, future in futures.items()}
+    replies = [
+        reply_of(rank, results[rank]) if future.done() else died(rank) for rank, future in futures.items()
+    ]
     error = _our_own(replies) or error_of(replies)
     if error is not None:
         raise error

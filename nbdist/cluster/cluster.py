@@ -194,8 +194,8 @@ class Cluster:
     ) -> CellRun:
         """Send a cell to the ranks and return at once with a handle on it."""
         client = self._connected()
-        self.prepare()
         chosen = list(range(self.n)) if ranks is None else list(ranks)
+        self.prepare(chosen)
         number = self._next_number()
         whole = len(chosen) == self.n
         spec = {"number": number, "whole": whole, "models": list(models), "shards": list(shards)}
@@ -215,17 +215,22 @@ class Cluster:
             self.control("abort", pending, reason="interrupted from the notebook")
             client.send_signal(signal.SIGINT, targets=pending, block=False)
 
-    def prepare(self) -> None:
-        """Make sure that the ranks can take a cell, in a group of their own.
+    def lost(self) -> list[int]:
+        """List the ranks that have died."""
+        return sorted(set(range(self.n)) - set(self.alive()))
+
+    def prepare(self, ranks: Sequence[int]) -> None:
+        """Make sure that `ranks` can take a cell, in a group of all ranks if those live.
 
         Raises:
-            RankError: a rank has died.
-            NbdistError: a rank has not ended the cell before.
+            RankError: one of `ranks` has died.
+            NbdistError: a rank has not ended the cell before, or the controller has gone.
         """
-        lost = sorted(set(range(self.n)) - set(self.alive()))
-        if lost:
+        self.check_controller()
+        lost = self.lost()
+        if gone := [rank for rank in lost if rank in ranks]:
             self._formed = False
-            raise lost_error(lost)
+            raise lost_error(gone)
         if self._run is not None:
             if busy := self._run.pending():
                 raise NbdistError(
@@ -233,8 +238,20 @@ class Cluster:
                     "`%nbdist restart` starts the ranks afresh."
                 )
             self._formed = self._formed and not self._run.failed()
-        if not self._formed:
+        if not self._formed and not lost:
             self._form_group()
+
+    def check_controller(self) -> None:
+        """Raise if the process that passes messages between notebook and ranks has gone.
+
+        Raises:
+            NbdistError: it has.
+        """
+        if self._ipp is not None and not self._ipp.controller.process.is_running():
+            raise NbdistError(
+                "The cluster's controller has ended, so the ranks cannot be reached; "
+                "`%nbdist restart` starts all afresh."
+            )
 
     def _form_group(self) -> None:
         """Form the next generation of the process group over all ranks."""

@@ -21,16 +21,28 @@ class Reply:
     released: bool = False
     """Whether the rank failed only because it was released from waiting for another."""
     died: bool = False
+    group_over: bool = False
+    """Whether the group can't be used any more, however the cell itself ended."""
+
+
+def died(rank: int) -> Reply:
+    """Return the reply of a rank that can give none."""
+    message = (
+        "its process ended, with its variables; the other ranks keep theirs (reach them with --ranks), "
+        "and `%nbdist restart` starts all afresh"
+    )
+    return Reply(rank=rank, ok=False, name="RankDied", message=message, died=True)
 
 
 def reply_of(rank: int, result: Any) -> Reply:
     """Read what a rank answered."""
     if not isinstance(result, BaseException):
-        return Reply(rank=rank, ok=True)
+        content = getattr(result, "_content", {})
+        return Reply(rank=rank, ok=True, group_over=content.get("nbdist", {}).get("group_over", False))
     if not isinstance(result, RemoteError):  # the request was dropped, say, and never began
         return Reply(rank=rank, ok=False, name=type(result).__name__, message=str(result))
     if result.ename == "EngineError":
-        return Reply(rank=rank, ok=False, name="RankDied", message="the process ended", died=True)
+        return died(rank)
     about = (result.engine_info or {}).get("nbdist", {})
     return Reply(
         rank=rank,

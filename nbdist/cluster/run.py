@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import targets_of
 from .failures import error_of
-from .reply import Reply, reply_of
+from .reply import Reply, died, reply_of
 
 if TYPE_CHECKING:
     from ipyparallel import Client
@@ -33,6 +33,7 @@ class CellRun:
     """Follow one cell on the ranks it was sent to: its output as it comes, its replies at the end."""
 
     def __init__(self, client: Client, code: str, spec: dict[str, Any], ranks: Sequence[int]) -> None:
+        self._client = client
         self.ranks = tuple(ranks)
         self.number: int = spec["number"]
         self.outputs: queue.SimpleQueue[Output] = queue.SimpleQueue()
@@ -59,7 +60,8 @@ class CellRun:
     def done(self) -> bool:
         """Tell whether every rank has ended and all of its output is here."""
         return all(
-            future.done() and (future.output.done() or reply_of(rank, future.result()).died)
+            self._is_lost(rank)
+            or (future.done() and (future.output.done() or reply_of(rank, future.result()).died))
             for rank, future in self._futures.items()
         )
 
@@ -76,16 +78,24 @@ class CellRun:
             raise error
 
     def failed(self) -> bool:
-        """Tell whether a rank has failed, or still runs."""
-        return bool(self.pending()) or not all(reply.ok for reply in self.replies())
+        """Tell whether a rank has failed, still runs, or left the group unusable."""
+        return bool(self.pending()) or any(not reply.ok or reply.group_over for reply in self.replies())
 
     def pending(self) -> tuple[int, ...]:
         """List the ranks that still run the cell."""
-        return tuple(rank for rank, future in self._futures.items() if not future.done())
+        return tuple(r for r, future in self._futures.items() if not future.done() and not self._is_lost(r))
 
     def replies(self) -> list[Reply]:
         """Return how each rank that has ended did so, in rank order."""
-        return [reply_of(rank, f.result()) for rank, f in sorted(self._futures.items()) if f.done()]
+        ended = sorted(set(self._futures).difference(self.pending()))
+        return [
+            reply_of(rank, self._futures[rank].result()) if self._futures[rank].done() else died(rank)
+            for rank in ended
+        ]
+
+    def _is_lost(self, rank: int) -> bool:
+        # A rank that ends in order while a request is on its way to it leaves that request unanswered.
+        return rank not in self._client._engines
 
     def _listen(self, rank: int, future: Any) -> None:
         # Called before the request leaves, so that not even the first line can be missed; the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from typing import Any
 
 from ipyparallel.engine.kernel import IPythonParallelKernel
@@ -12,11 +13,23 @@ from .rank import CellSpec, Rank
 Message = dict[str, Any]
 
 
+class _NoSubshells:
+    """What ipykernel asks for its main thread when a cell awaits; ipyparallel's engines have no subshells."""
+
+    parent_thread = threading.main_thread()
+
+    def __bool__(self) -> bool:
+        return False
+
+
 class RankKernel(IPythonParallelKernel):
     """Run cells as IPython does, and tell the other ranks how each one ended."""
 
+    _supports_kernel_subshells = False
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.shell_channel_thread = _NoSubshells()
         self.rank = Rank(self.shell)
         self.control_handlers["nbdist_request"] = self.nbdist_request
 
@@ -47,6 +60,7 @@ class RankKernel(IPythonParallelKernel):
                 reply.update(status="error", ename=name, evalue=str(failure.error), traceback=[text])
             about = {"host": failure.host, "released": failure.released}
             reply["engine_info"] = {**self.get_engine_info(method="execute"), "nbdist": about}
+        reply["nbdist"] = {"group_over": self.rank.group_is_over()}
         return reply
 
     def nbdist_request(self, stream: Any, ident: Any, parent: Message) -> None:

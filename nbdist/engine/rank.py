@@ -27,6 +27,22 @@ class CellSpec:
     shards: tuple[str, ...] = ()
 
 
+class _Exit:
+    """Stands for `exit` and `quit`, which would end the rank with all of its variables."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *args: object) -> None:
+        raise UsageError(
+            f"{self._name}() in a distributed cell would end the rank; "
+            "raise an exception to end the cell, or use `%nbdist stop`."
+        )
+
+    def __repr__(self) -> str:
+        return f"`%nbdist stop` ends the ranks; {self._name} does nothing here."
+
+
 @dataclass(frozen=True, kw_only=True)
 class Failure:
     """What ended a cell on this rank, and whether the rank was only released from a wait."""
@@ -41,6 +57,8 @@ class Rank:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
+        for name in ("exit", "quit"):
+            shell.user_ns[name] = shell.user_ns_hidden[name] = _Exit(name)
         self._tap: Tap | None = None
 
     def __call__(self, name: str, *args: Any) -> Any:
@@ -205,6 +223,15 @@ class Rank:
         return failure
 
     # -- what is answered while a cell runs, on the control thread
+
+    @staticmethod
+    def group_is_over() -> bool:
+        """Whether the group has ended, or the cell took it down, though the cell itself may be fine."""
+        import torch.distributed as dist
+
+        from .. import comm
+
+        return comm.is_aborted() or not dist.is_initialized()
 
     def control(self, action: str, **arguments: Any) -> None:
         """Carry out a request that must not wait for the main thread."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from ..cluster import CellRun, Cluster, error_of
@@ -14,6 +15,9 @@ from .options import CellOptions
 from .output import Merger
 from .session import Session
 from .session import count as _count
+
+_PATIENCE = 1.0
+"""How long the other ranks may take to end a cell before a failure is told without them, in seconds."""
 
 _TICK = 0.05
 """How long at most between two looks at the output; the live view is offered new figures as often."""
@@ -33,7 +37,7 @@ def run_cell(session: Session, options: CellOptions, cell: str) -> None:
     ranks = options.chosen(cluster.n)
     if len(ranks) < cluster.n and (options.models or options.shards):
         raise UsageError("--model and --shard need all ranks; leave --ranks out of this cell.")
-    cluster.prepare()
+    cluster.prepare(ranks)
     bring(session, cluster, options, assigned)
     with Presses() as presses:
         run = cluster.run(
@@ -45,7 +49,7 @@ def run_cell(session: Session, options: CellOptions, cell: str) -> None:
         _follow(session, cluster, run, presses)
     error = error_of(run.replies(), {info.rank: info.host for info in cluster.ranks})
     if presses.count:
-        raise KeyboardInterrupt
+        raise _interrupt()
     if error is not None:
         raise error
 
@@ -58,12 +62,15 @@ def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) 
     assert session.feed is not None
     merger = Merger(run.ranks, cluster.settings.merge_window)
     view = LiveView(session.feed.run(run.number), title=f"Training on {_count(len(run.ranks))}")
+    early = _EarlyFailures()
     give_up = float("inf")
     while not run.done() and time.monotonic() < give_up and presses.count < 2:
         if presses.count and give_up == float("inf"):
             give_up = time.monotonic() + cluster.settings.interrupt_grace
             cluster.interrupt(run)
         run.wait(_TICK)
+        cluster.check_controller()
+        early.look(run)
         merger.feed_all(run.outputs)
         merger.flush()
         view.update()
@@ -75,3 +82,31 @@ def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) 
             f"Rank {rank_list(run.pending())} did not answer the interrupt and still runs; "
             "`%nbdist restart` starts the ranks afresh."
         )
+
+
+class _EarlyFailures:
+    """Tell of a rank that failed while others go on, which may take them long."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, float] = {}
+        self._told: set[int] = set()
+
+    def look(self, run: CellRun) -> None:
+        """Tell, once, of each rank that failed `_PATIENCE` ago and has not ended the cell by that."""
+        now = time.monotonic()
+        for reply in run.replies():
+            if reply.ok or reply.rank in self._told:
+                continue
+            if now - self._seen.setdefault(reply.rank, now) >= _PATIENCE:
+                self._told.add(reply.rank)
+                line = (
+                    f"[{reply.rank}] {reply.name}: {reply.message.splitlines()[0] if reply.message else ''}"
+                )
+                sys.stderr.write(f"{line} (rank {rank_list(run.pending())} still runs)\n")
+
+
+def _interrupt() -> KeyboardInterrupt:
+    """Return what an interrupted cell raises; shown as one line, like all that a reader brings about."""
+    error = KeyboardInterrupt("the cell was interrupted on every rank")
+    error._render_traceback_ = lambda: [f"KeyboardInterrupt: {error}"]  # type: ignore[attr-defined]
+    return error

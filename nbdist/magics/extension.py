@@ -51,10 +51,6 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Stop the cluster and take the magics off."""
-    magics = getattr(shell, "_nbdist", None)
-    if magics is not None:
-        magics.session.stop(quietly=True)
-        shell._nbdist = None
+    """Take the magics off; a running cluster is there again when they are loaded again."""
     for kind, name in (("line", "nbdist"), ("cell", "distributed")):
         shell.magics_manager.magics[kind].pop(name, None)

@@ -38,14 +38,17 @@ def bring(session: Session, cluster: Cluster, options: CellOptions, assigned: se
     """
     here = session.shell.user_ns
     models, shards = (_outside(names, assigned) for names in (options.models, options.shards))
+    ours = {
+        name for name in (*models, *shards) if name in here and not session.sent.is_theirs(name, here[name])
+    }
     for name in assigned:
-        session.sent.forget(name)  # the ranks' own is about to take its place
-    _require(cluster, [name for name in (*models, *shards) if name not in here])
+        session.sent.leave(name, here.get(name))
+    _require(cluster, [name for name in (*models, *shards) if name not in ours])
 
-    parcels = [_model(name, here[name], cluster.n) for name in models if name in here]
-    parcels += [_shard(name, here[name], cluster.n) for name in shards if name in here]
+    parcels = [_model(name, here[name], cluster.n) for name in models if name in ours]
+    parcels += [_shard(name, here[name], cluster.n) for name in shards if name in ours]
     fresh = [p for p in parcels if session.sent.is_new(p.name, p.value, p.packed)]
-    kept = [[name for name in names if name not in here] for names in (models, shards)]
+    kept = [[name for name in names if name not in ours] for names in (models, shards)]
 
     for parcel in fresh:
         if session.sent.has(parcel.name, parcel.value):

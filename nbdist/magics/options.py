@@ -55,7 +55,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         message = message.replace("unrecognized arguments:", "it does not know")
-        raise UsageError(f"{self._what}: {message}. It takes {self._takes}.")
+        raise UsageError(f"{self._what}: {message}; it takes {self._takes}.")
 
 
 def parse_command(line: str) -> Command:
@@ -65,7 +65,7 @@ def parse_command(line: str) -> Command:
         UsageError: it is not understood; the message says what is.
     """
     words = _words(line)
-    name = words[0] if words else "help"
+    name = words[0] if words and words[0] not in ("-h", "--help") else "help"
     if name not in _COMMANDS:
         raise UsageError(f"%nbdist has no command {name!r}; it has {', '.join(_COMMANDS)}.")
     parser = _Parser(f"%nbdist {name}", "-n N" if name == "start" else "no options")
@@ -80,7 +80,7 @@ def parse_cell(line: str) -> CellOptions:
     Raises:
         UsageError: it is not understood; the message says what is.
     """
-    parser = _Parser("%%distributed", "--ranks 0,2-3, --model NAME ..., --shard NAME ...")
+    parser = _Parser("%%distributed", "--ranks 0,2-3, --model NAMES and --shard NAMES")
     parser.add_argument("--ranks")
     parser.add_argument("--model", nargs="+", type=_name, action="extend", default=[])
     parser.add_argument("--shard", nargs="+", type=_name, action="extend", default=[])
@@ -102,10 +102,12 @@ def parse_ranks(text: str, size: int) -> list[int]:
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise UsageError(f"--ranks {text}: {part!r} is no rank; write ranks as in --ranks 0,2-3.")
-        ranks.update(range(int(first), int(last or first) + 1))
-    outside = [rank for rank in ranks if rank >= size]
-    if outside or not ranks:
-        raise UsageError(f"--ranks {text}: the cluster has ranks 0 to {size - 1}.")
+        low, high = int(first), int(last or first)
+        if high < low:
+            raise UsageError(f"--ranks {text}: {part} runs backwards; write {high}-{low}.")
+        if high >= size:
+            raise UsageError(f"--ranks {text}: the cluster has ranks 0 to {size - 1}.")
+        ranks.update(range(low, high + 1))
     return sorted(ranks)
 
 

@@ -8,10 +8,13 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ..cluster import Output
 from ..errors import rank_list
+
+_LOOK_AHEAD = 50
 
 _BAR_PERIOD = 1.0
 """How often a line that rewrites itself (a progress bar) is shown, in seconds."""
@@ -75,16 +78,20 @@ class Merger:
                     self._append(rank, now, stream, text.rsplit("\r", 1)[-1])
             self._partial.clear()
         lines: list[tuple[str, str]] = []
+        last, arrived = -1, 0.0
         while heads := {rank: queue[0] for rank, queue in self._queues.items() if queue}:
             # Of items that came at about the same time, the first of each rank go first, in rank order.
             oldest = min(item.arrived for item in heads.values())
             near = [rank for rank, item in heads.items() if item.arrived <= oldest + self._window]
-            item = heads[min(near, key=lambda rank: (heads[rank].index, rank))]
+            going_on = last in heads and heads[last].arrived == arrived and not self._elsewhere(last)
+            item = heads[last if going_on else min(near, key=lambda rank: (heads[rank].index, rank))]
             group = [rank for rank, other in heads.items() if other.same(item)]
             if len(group) < len(self._queues) and not final and now - oldest < self._window:
                 break
             for rank in group:
                 self._queues[rank].popleft()
+            # What a rank printed in one go (a table, a tensor) stays together.
+            last, arrived = (group[0], item.arrived) if len(group) == 1 else (-1, 0.0)
             tag = f"[{rank_list(group)}]"
             if item.bundle is None:
                 lines.append((item.stream, f"{tag:<{self._width}} {item.text}\n"))
@@ -94,6 +101,12 @@ class Merger:
                 lines = []
                 _publish(item.bundle)
         _write(lines)
+
+    def _elsewhere(self, rank: int) -> bool:
+        """Tell whether another rank is about to put out the same as `rank`."""
+        item = self._queues[rank][0]
+        others = (queue for other, queue in self._queues.items() if other != rank)
+        return any(item.same(waiting) for queue in others for waiting in islice(queue, _LOOK_AHEAD))
 
     def _append(
         self, rank: int, now: float, stream: str, text: str, bundle: dict[str, Any] | None = None

@@ -8,8 +8,10 @@ import time
 from typing import Any
 
 from ..cluster import Cluster
-from ..errors import UsageError
+from ..errors import UsageError, rank_list
 from ..live import Feed
+from ..settings import Settings
+from .interrupt import Presses
 from .travel import Sent
 
 
@@ -37,6 +39,8 @@ class Session:
                 raise UsageError(
                     f"{self.cluster.n} ranks are running already; `%nbdist stop` first to start {n}."
                 )
+            if lost := self.cluster.lost():
+                self.say(f"Rank {rank_list(lost)} is gone; `%nbdist restart` starts the ranks afresh.")
             return self.cluster
         cluster = Cluster(n)
         line = _ProgressLine(self.shell)
@@ -58,13 +62,15 @@ class Session:
 
     def started(self) -> Cluster:
         """Return the running cluster, starting one, and saying so, if there is none."""
-        if self.cluster is None or not self.cluster.running:
-            self.say("No cluster is running, so one is started (`%nbdist start -n N` chooses its size).")
+        if self.cluster is not None and self.cluster.running:
+            return self.cluster
+        self.say("No cluster is running, so one is started (`%nbdist start -n N` chooses its size).")
         return self.start()
 
     def restart(self) -> None:
         """Start the ranks afresh, as many as there were."""
         n = self.cluster.n if self.cluster is not None else None
+        Settings.from_environment()  # a misspelt variable must not cost the running ranks
         self.stop(quietly=True)
         self.start(n)
 
@@ -72,10 +78,11 @@ class Session:
         """Stop the cluster, if there is one."""
         cluster, self.cluster = self.cluster, None
         feed, self.feed = self.feed, None
-        if feed is not None:
-            feed.close()
-        if cluster is not None:
-            cluster.stop()
+        with Presses():  # stopping is soon over; half of it would leave processes nobody can reach
+            if feed is not None:
+                feed.close()
+            if cluster is not None:
+                cluster.stop()
         if not quietly:
             self.say(f"{count(cluster.n)} stopped." if cluster is not None else "No cluster is running.")
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import CellSyntaxError
+
+_TRANSPARENT = ("time", "capture", "prun")
+"""Magics whose text binds names in the cell that holds them."""
 
 
 def assigned_names(shell: Any, cell: str) -> set[str]:
@@ -14,25 +18,41 @@ def assigned_names(shell: Any, cell: str) -> set[str]:
     Raises:
         CellSyntaxError: the cell does not compile; it is told here, once, before a rank runs a line.
     """
-    try:
-        tree = ast.parse(shell.transform_cell(cell), filename="<cell>")
+
+    def read(text: str) -> ast.Module:
+        tree: ast.Module = ast.parse(shell.transform_cell(text), filename="<cell>")
         compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        return tree
+
+    finder = _Assigned(read)
+    try:
+        finder.visit(read(cell))
     except SyntaxError as problem:
         raise CellSyntaxError(problem) from None
-    finder = _Assigned()
-    finder.visit(tree)
     return finder.names
 
 
 class _Assigned(ast.NodeVisitor):
     """Collect names bound in a module's own scope, also inside its loops, branches and `with`."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[str], ast.Module]) -> None:
         self.names: set[str] = set()
+        self._parse = read
+
+    def _read(self, text: str) -> None:
+        self.visit(self._parse(text))
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Store):
             self.names.add(node.id)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        # `%%time` and its kind run their text in the cell's own scope.
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        if called in ("run_cell_magic", "run_line_magic") and texts and texts[0] in _TRANSPARENT:
+            self._read(texts[-1])
+        self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
         self.names.add(node.name)  # what is bound inside is local to it

@@ -41,6 +41,7 @@ class Sent:
 
     def __init__(self) -> None:
         self._objects: dict[str, tuple[object, bytes]] = {}
+        self._theirs: dict[str, object] = {}
 
     def is_new(self, name: str, value: object, packed: bytes) -> bool:
         """Tell whether `value` has to be sent."""
@@ -55,6 +56,16 @@ class Sent:
     def note(self, name: str, value: object, packed: bytes) -> None:
         """Count `value` as sent."""
         self._objects[name] = (value, _digest(packed))
+        self._theirs.pop(name, None)
+
+    def leave(self, name: str, value: object) -> None:
+        """Leave `name` to the ranks, whose cell assigns it, until the notebook has another than `value`."""
+        self._objects.pop(name, None)
+        self._theirs[name] = value
+
+    def is_theirs(self, name: str, value: object) -> bool:
+        """Tell whether the ranks assigned `name` after the notebook did."""
+        return name in self._theirs and self._theirs[name] is value
 
     def forget(self, name: str) -> None:
         """Count `name` as never sent."""

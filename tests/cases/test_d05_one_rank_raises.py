@@ -19,7 +19,7 @@ def test_the_others_are_released(notebook: Notebook) -> None:
     assert result.ename == "RankError"
     assert result.evalue == "rank 2: ValueError: bad shard 2"
     assert result.traceback.startswith("[2] ValueError")
-    assert "[0-1,3] only waited" in result.traceback
+    assert "[0-1,3] stopped because of the above" in result.traceback
     assert "GroupAborted" not in result.traceback, "a released rank is no root cause"
     notebook.ok("%%distributed\nassert (kept, pid) == (rank * 7, os.getpid())")
     notebook.alive()

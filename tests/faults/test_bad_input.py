@@ -18,7 +18,7 @@ from ..notebook import Notebook
 BAD_LINES = {
     "%nbdist start -n 0": "-n: '0' is not a whole number from 1 up",
     "%nbdist start -n abc": "-n: 'abc' is not a whole number from 1 up",
-    "%nbdist start --frobnicate": "it does not know --frobnicate. It takes -n N",
+    "%nbdist start --frobnicate": "it does not know --frobnicate; it takes -n N",
     "%nbdist frobnicate": "has no command 'frobnicate'; it has start, status",
     "%nbdist start -n 3": "4 ranks are running already",
     "%%distributed --frobnicate\n1": "it does not know --frobnicate",

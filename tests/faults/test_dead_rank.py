@@ -20,12 +20,14 @@ def test_a_killed_rank(tmp_path: Path) -> None:
         )
         assert result.status == "error"
         assert result.evalue.startswith("rank 1: RankDied")
-        assert "[0,2] only waited" in result.traceback
+        assert "[0,2] stopped because of the above" in result.traceback
 
         assert "gone" in notebook.ok("%nbdist status").displays[0]["text/plain"]
         again = notebook.run("%%distributed\nkept", timeout=15)
         assert again.status == "error"
-        assert "rank 1: RankDied: it is gone; `%nbdist restart`" in again.evalue
+        assert "rank 1: RankDied: it is gone; reach the others with --ranks" in again.evalue
+
+        assert notebook.ok("%%distributed --ranks 0,2\nkept").stdout.split() == ["[0]", "0", "[2]", "14"]
 
         notebook.ok("%nbdist restart", timeout=90)
         notebook.alive()
@@ -43,4 +45,4 @@ def test_a_rank_killed_between_cells(tmp_path: Path) -> None:
         for cell in ("%%distributed\n1", "%%distributed --model nowhere\n1"):
             result = notebook.run(cell, timeout=15)
             assert result.status == "error"
-            assert result.evalue.startswith("rank 1: RankDied: it is gone; `%nbdist restart`")
+            assert result.evalue.startswith("rank 1: RankDied: it is gone; reach the others")

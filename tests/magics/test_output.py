@@ -26,6 +26,15 @@ def test_equal_lines_once_others_in_rank_order(capsys: pytest.CaptureFixture[str
     ]
 
 
+def test_what_is_printed_in_one_go_stays_together(capsys: pytest.CaptureFixture[str]) -> None:
+    merger = Merger(range(2), window=60)
+    for rank in range(2):
+        _feed(merger, rank, f"{rank}a\n{rank}b\nboth\n{rank}c\n")
+    merger.flush(final=True)
+    shown = [line.split()[1] for line in capsys.readouterr().out.splitlines()]
+    assert shown == ["0a", "0b", "1a", "1b", "both", "0c", "1c"]
+
+
 def test_a_line_waits_for_the_others_but_not_for_ever(capsys: pytest.CaptureFixture[str]) -> None:
     patient, hasty = Merger(range(2), window=60), Merger(range(2), window=0)
     for merger in (patient, hasty):

@@ -26,7 +26,9 @@ def shell() -> InteractiveShell:
         ("def f():\n    inner = 1\nclass C:\n    attribute = 1", {"f", "C"}),
         ("[x for x in y]\nlambda z: z\n(w := 1)", {"w"}),
         ("net.weight = 1\nd['k'] = 2", set()),
-        ("out = !ls\n%time q = 1", {"out"}),
+        ("out = !ls\n%time q = 1", {"out", "q"}),
+        ("%%time\nm = 1", {"m"}),
+        ("%%bash\nm=1", set()),
         ("await thing()", set()),
         (
             "match v:\n    case {'a': a, **rest}: pass\n    case [b, *c] as d: pass",
@@ -41,7 +43,9 @@ def test_assigned_names(shell: InteractiveShell, cell: str, names: set[str]) -> 
     assert assigned_names(shell, cell) == names
 
 
-@pytest.mark.parametrize("cell", ["for in x: pass", "def f(:\n  1", "return 1", "x = (", "'open"])
+@pytest.mark.parametrize(
+    "cell", ["for in x: pass", "def f(:\n  1", "return 1", "x = (", "'open", "%%time\nx = ("]
+)
 def test_a_mistake_shows_its_line(shell: InteractiveShell, cell: str) -> None:
     with pytest.raises(CellSyntaxError) as caught:
         assigned_names(shell, cell)

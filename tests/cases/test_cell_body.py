@@ -1,0 +1,66 @@
+"""What people write in cells beside plain statements."""
+
+from __future__ import annotations
+
+import time
+
+from ..notebook import Notebook
+
+
+def test_await(notebook: Notebook) -> None:
+    said = notebook.ok("%%distributed\nimport asyncio\nasync def f(): return 5\nprint(await f())").stdout
+    assert said == "[0-3] 5\n"
+    result = notebook.run("%%distributed\nif rank == 1: raise ValueError('no')\nawait asyncio.sleep(0.1)")
+    assert result.evalue == "rank 1: ValueError: no"
+
+
+def test_magics_and_shell_lines(notebook: Notebook) -> None:
+    assert "[0-3] hello" in notebook.ok("%%distributed\n!echo hello").stdout
+    assert "[0-3] 2" in notebook.ok("%%distributed\n# a comment first\n%time x = 2\nx").stdout
+
+
+def test_a_model_assigned_under_a_magic(notebook: Notebook) -> None:
+    notebook.ok("%%distributed --model m\n%%time\nimport torch\nm = torch.nn.Linear(2, 2)")
+    assert notebook.ok("%%distributed\nm.weight.sum().item()").stdout.startswith("[0-3]")
+
+
+def test_an_empty_cell(notebook: Notebook) -> None:
+    assert notebook.ok("%%distributed\n\n").stdout == ""
+
+
+def test_exit_is_refused(notebook: Notebook) -> None:
+    result = notebook.run("%%distributed\nif rank == 1: quit()", timeout=15)
+    assert result.evalue.startswith("rank 1: UsageError: quit() in a distributed cell would end the rank")
+
+
+def test_a_rank_that_leaves_by_itself_is_told(notebook: Notebook) -> None:
+    result = notebook.run("%%distributed\nimport sys\nif rank == 1: sys.exit(3)", timeout=15)
+    assert result.evalue == "rank 1: SystemExit: 3"
+
+
+def test_an_early_failure_is_told_while_others_go_on(notebook: Notebook) -> None:
+    result = notebook.run(
+        "%%distributed\nimport time\nif rank == 0: raise ValueError('early')\ntime.sleep(4)", timeout=20
+    )
+    told = result.first_seen("[0] ValueError: early (rank 1-3 still runs)")
+    assert told < time.monotonic() - 1.0
+    assert result.evalue == "rank 0: ValueError: early"
+
+
+def test_a_group_the_cell_used_up_is_formed_anew(notebook: Notebook) -> None:
+    for last in (
+        "dist.destroy_process_group()",
+        "try:\n    if rank == 1: raise ValueError\n    dist.barrier()\nexcept Exception: pass",
+        "try:\n    dist.all_reduce(torch.ones(rank))\nexcept Exception: pass",
+    ):
+        notebook.run(f"%%distributed\nimport torch\n{last}", timeout=20)
+        notebook.alive()
+
+
+def test_what_the_ranks_assigned_last_is_kept(notebook: Notebook) -> None:
+    notebook.ok("import torch; net = torch.nn.Linear(2, 2)")
+    notebook.ok("%%distributed --model net\nimport torch\nnet = torch.nn.Linear(3, 3)")
+    shape = "%%distributed --model net\ntuple(net.weight.shape)"
+    assert notebook.ok(shape).stdout == "[0-3] (3, 3)\n"
+    notebook.ok("net = torch.nn.Linear(4, 4)")
+    assert notebook.ok(shape).stdout == "[0-3] (4, 4)\n", "made anew in the notebook since"
