@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .axes import sides
+from .palette import interleave
 from .store import Run
 from .thin import Floats, finite, thin
 
 MOST_RANKS = 8
 """More ranks than these are drawn as one band, since nobody could tell the lines apart."""
+
+BAND = "band: range of the ranks"
 
 _BUCKETS = 300
 """Stretches of a picture's curve; enough for its width, and the notebook's file stays small."""
@@ -29,6 +32,7 @@ class Curve:
     low: Floats | None = None
     high: Floats | None = None
     right: bool = False
+    dash: str | None = None
 
     def heights(self) -> list[Floats]:
         """Return all its values, which the axis has to hold."""
@@ -48,6 +52,11 @@ class Panel:
     def two_sided(self) -> bool:
         """Whether some curves are read off an axis to the right."""
         return any(curve.right for curve in self.curves)
+
+    @property
+    def has_band(self) -> bool:
+        """Whether some line runs in a band that wants to be explained."""
+        return any(curve.low is not None and curve.strong for curve in self.curves)
 
 
 def panels_of(run: Run) -> list[Panel]:
@@ -82,9 +91,12 @@ def rate_panel(run: Run) -> Panel:
     panel.curves.append(Curve("total" if several else f"rank {rates.ranks[0]}", x, total, 0))
     if several and len(rates.ranks) <= MOST_RANKS:
         for column, rank in enumerate(rates.ranks):
-            panel.curves.append(Curve(f"rank {rank}", x, each[:, column], column + 1, strong=False))
+            dash = interleave(column, len(rates.ranks))
+            panel.curves.append(
+                Curve(f"rank {rank}", x, each[:, column], column + 1, strong=False, dash=dash)
+            )
     elif several:
-        band = Curve("range of ranks", x, np.full(len(x), np.nan), 1)
+        band = Curve("range of ranks", x, np.full(len(x), np.nan), 1, strong=False)
         there = np.isfinite(each)
         band.low = finite(np.where(there, each, np.inf).min(axis=1))
         band.high = finite(np.where(there, each, -np.inf).max(axis=1))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .axes import reach
 from .numbers import figure, rate, tick_labels, ticks
 from .palette import INK, colour, dash
-from .panels import Curve, Panel, panels_of
+from .panels import BAND, Curve, Panel, metric_panel, panels_of
 from .store import Run
 from .thin import Floats
 
@@ -29,9 +29,12 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial,
 
 
 def draw(run: Run) -> str:
-    """Return the picture of a run: metrics to the left, throughput to the right."""
+    """Return the picture of a run: metrics to the left, throughput to the right.
+
+    It is empty where there is nothing to draw, as when all was over before a rate could be told.
+    """
     panels = panels_of(run)
-    return _sheet(panels, 0, len(panels), describe(run))
+    return _sheet(panels, 0, len(panels), describe(run)) if panels else ""
 
 
 def draw_apart(run: Run) -> list[tuple[str, str]]:
@@ -78,7 +81,8 @@ def describe_metrics(run: Run) -> str:
             said.append(f"{name} from {figure(float(y[0]))} to {figure(float(y[-1]))} at step {last}")
         else:
             said.append(f"{name} without a finite value")
-    return f"Curves of {_count(run)}: {'; '.join(said)}." if said else ""
+    band = f" {BAND[0].upper()}{BAND[1:]}." if metric_panel(run).has_band else ""
+    return f"Curves of {_count(run)}: {'; '.join(said)}.{band}" if said else ""
 
 
 def describe_rates(run: Run) -> str:
@@ -146,7 +150,7 @@ def _curve(curve: Curve, across: _Scale, up: _Scale) -> str:
             outline = _points(x[there], high[there]) + _points(x[there], low[there])[::-1]
             parts.append(f'<path d="M{"L".join(outline)}Z" fill="{paint}" fill-opacity=".22"/>')
     style = f'stroke-width="{1.9 if curve.strong else 1.2}"'
-    if pattern := dash(curve.index):
+    if pattern := curve.dash or dash(curve.index):
         style += f' stroke-dasharray="{pattern}"'
     y = up(curve.y)
     for there in _stretches(np.isfinite(y)):
@@ -180,6 +184,10 @@ def _legend(panel: Panel, start: float, width: float) -> tuple[str, int]:
         line = f'<path d="M{x:.1f} {y - 4}h16" stroke="{colour(curve.index)}" stroke-width="2.5"{dashes}/>'
         parts.append(line + _text(x + 22, y, label, "start"))
         x += room
+    if panel.has_band and (row == 1 or x + _LETTER * len(BAND) <= start + width + 12):
+        if x + _LETTER * len(BAND) > start + width + 12:
+            x, row = start, row + 1
+        parts.append(_text(x, row * _ROW - 4, BAND, "start"))
     return "".join(parts), row
 
 

@@ -16,9 +16,10 @@ def bundle(run: Run, title: str) -> dict[str, str]:
     """Return the result in every form a front end or a converter may want.
 
     In HTML the pictures are `<img>` with their data inside: these pass the sanitizers of notebooks that
-    are not trusted, where inline SVG does not. There are two, so that a narrow page can stack them.
+    are not trusted, where inline SVG does not. There are two, so that a narrow page can stack them, or
+    one or none, where there is no more to draw.
     """
-    return {
+    forms = {
         "text/html": (
             '<figure style="margin:0">'
             f'<figcaption style="margin-bottom:10px"><b>{html.escape(title)}</b>'
@@ -26,9 +27,11 @@ def bundle(run: Run, title: str) -> dict[str, str]:
             f"{_SPACE.join(_image(svg, about) for svg, about in picture.draw_apart(run))}"
             f"</figure>{summary.as_html(run)}"
         ),
-        "image/svg+xml": picture.draw(run),
         "text/plain": f"{title}\n{summary.as_text(run)}",
     }
+    if svg := picture.draw(run):
+        forms["image/svg+xml"] = svg
+    return forms
 
 
 def _image(svg: str, about: str) -> str:

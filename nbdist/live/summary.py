@@ -39,7 +39,6 @@ def facts(run: Run) -> list[tuple[str, str]]:
         found.append(("moved", size(run.bytes_moved())))
     if progress.step is not None:
         found.append(("steps", _steps(progress)))
-    found.append(("ranks", str(len(run.ranks()))))
     found.append(("time", duration(progress.elapsed)))
     return found
 

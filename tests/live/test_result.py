@@ -100,6 +100,39 @@ def test_a_spike_does_not_flatten_the_rest() -> None:
     ET.fromstring(picture.draw(run_of(1000, metrics={"loss": spiky.tolist()})))
 
 
+def test_where_nothing_can_be_drawn_there_is_no_picture() -> None:
+    run = Run()
+    run.add(decode(encode({"time": [1.0] * 3, "step": [0.0, 1.0, 2.0], "examples": [4.0] * 3}), KEY))
+    assert not run.empty
+    forms = result.bundle(run, "short")
+    assert set(forms) == {"text/html", "text/plain"}
+    assert "<img" not in forms["text/html"]
+    assert "3 steps" in forms["text/html"]
+    assert "steps  3" in forms["text/plain"]
+
+
+def test_where_only_throughput_is_known_it_stands_alone() -> None:
+    run = Run()
+    columns = {"time": [0.0, 1.0, 2.0], "step": [0.0, 1.0, 2.0], "examples": [4.0] * 3}
+    run.add(decode(encode(columns), KEY))
+    forms = result.bundle(run, "no metric")
+    assert forms["text/html"].count("<img") == 1
+    assert forms["image/svg+xml"].count("<clipPath") == 1
+
+
+def test_ranks_that_are_equally_fast_all_show() -> None:
+    dashes = [palette.interleave(place, 4) for place in range(4)]
+    assert dashes == [None, "18 6", "12 12", "6 18"]
+    thin = [p.get("stroke-dasharray") for p in shapes(picture.draw(run_of(40, ranks=4)), "path")]
+    assert [d for d in thin if d] == dashes[1:]
+
+
+def test_the_band_is_explained() -> None:
+    assert "band: range of the ranks" in picture.draw(run_of(20, ranks=2))
+    assert picture.describe_metrics(run_of(20, ranks=2)).endswith("Band: range of the ranks.")
+    assert "band:" not in picture.draw(run_of(20))
+
+
 def test_no_picture_has_a_ground() -> None:
     assert not shapes(picture.draw(AWKWARD["two ranks"]()), "rect")
 

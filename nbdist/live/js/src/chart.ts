@@ -93,7 +93,7 @@ export class Chart {
     const plot = new uPlot(options, data, this._place);
     this._plot = plot;
     tip = new Tooltip(plot, this._options.xLabel);
-    this._legend.build(made.entries, made.right, (entry, shown) => {
+    this._legend.build(made.entries, made.right, made.note, (entry, shown) => {
       for (const i of entry.series) plot.setSeries(i, { show: shown });
     });
   }

@@ -19,11 +19,19 @@ export class Legend {
   }
 
   /** Name these entries; `toggle` is told at once about those that are hidden already. */
-  build(entries: Entry[], twoSided: boolean, toggle: (entry: Entry, shown: boolean) => void): void {
+  build(
+    entries: Entry[],
+    twoSided: boolean,
+    note: string,
+    toggle: (entry: Entry, shown: boolean) => void,
+  ): void {
     const title = document.createElement("span");
     title.className = "nbd-chart-title";
     title.textContent = this._title;
-    this.node.replaceChildren(title, ...entries.map((e) => this._button(e, twoSided, toggle)), this._reset);
+    const told = document.createElement("span");
+    told.textContent = note;
+    const buttons = entries.map((e) => this._button(e, twoSided, toggle));
+    this.node.replaceChildren(title, ...buttons, told, this._reset);
   }
 
   isShown(entry: Entry): boolean {

@@ -11,6 +11,14 @@ export function colour(index: number, dark: boolean): string {
   return dark ? (LIGHTER[plain] ?? plain) : plain;
 }
 
+const PERIOD = 24;
+
+/** Dashes with which lines that lie on each other all show; the first is solid (see palette.py). */
+export function interleave(place: number, count: number): number[] | undefined {
+  const on = (PERIOD * (count - place)) / count;
+  return place > 0 ? [on, PERIOD - on] : undefined;
+}
+
 /** Once the colours come round again, dashes set the series apart. */
 export function dash(index: number): number[] | undefined {
   return index >= COLOURS.length ? [5, 3] : undefined;

@@ -1,6 +1,6 @@
 import uPlot from "uplot";
 
-import { colour, dash } from "./palette";
+import { colour, dash, interleave } from "./palette";
 import type { Table } from "./run";
 
 /** One entry of a chart's legend and the uPlot series that belong to it. */
@@ -18,11 +18,13 @@ export interface Plan {
   bands: uPlot.Band[];
   entries: Entry[];
   right: boolean;
+  /** What the companions of the lines are, if there are any. */
+  note: string;
 }
 
 /** Decide what is drawn for these tables, and how. */
 export function plan(tables: Table[], dark: boolean): Plan {
-  const made: Plan = { series: [{}], bands: [], entries: [], right: false };
+  const made: Plan = { series: [{}], bands: [], entries: [], right: false, note: "" };
   const onRight = rightSide(tables.filter((t) => t.kind === "metric").map((t) => t.name));
   tables.forEach((table, i) => {
     if (table.kind === "rate") planRates(made, table, dark);
@@ -51,6 +53,7 @@ function planMetric(made: Plan, table: Table, index: number, right: boolean, dar
     entry.series.push(made.series.length - 1);
   }
   made.bands.push({ series: [at("high"), at("low")], fill: paint + (dark ? "38" : "2A") });
+  if (table.columns.length > 3) made.note = "band: range of the ranks · thin: each rank";
   made.entries.push(entry);
 }
 
@@ -64,7 +67,8 @@ function planRates(made: Plan, table: Table, dark: boolean): void {
       return;
     }
     const paint = colour(i, dark);
-    made.series.push(line("left", paint, i === 0 ? 2 : 1.25, dash(i)));
+    const dashes = i === 0 ? undefined : interleave(i - 1, table.columns.length - 1);
+    made.series.push(line("left", paint, i === 0 ? 2 : 1.25, dashes));
     const label = alone ? "examples/s" : name;
     made.entries.push({ label, colour: paint, dash: dash(i), side: "left", series: [first + i] });
   });
