@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..cluster import Cluster
-from ..errors import UsageError
+from ..errors import TravelError, UsageError
 from .options import CellOptions
 from .session import Session
 from .travel import pack
@@ -86,6 +86,9 @@ def _shard(name: str, value: Any, size: int) -> _Parcel:
         shards = [cut(value, rank, size) for rank in range(size)]
     except UsageError as problem:
         raise UsageError(f"--shard {name}: {problem}") from None
-    return _Parcel(
-        name=name, value=value, call="receive_shard", parts=[pack(name, shard) for shard in shards]
-    )
+    try:
+        parts: list[bytes | None] = [pack(name, shard) for shard in shards]
+    except TravelError:
+        pack(name, value)  # names the culprit by the reader's own path to it
+        raise
+    return _Parcel(name=name, value=value, call="receive_shard", parts=parts)

@@ -45,6 +45,15 @@ class CellOptions:
         return list(range(size)) if self.ranks is None else parse_ranks(self.ranks, size)
 
 
+_WORDING = {
+    "unrecognized arguments:": "it does not know",
+    "expected one argument": "needs a value",
+    "expected at least one argument": "needs a name",
+    "argument -": "-",
+}
+"""What argparse says, and what we say."""
+
+
 class _Parser(argparse.ArgumentParser):
     """Parse a magic's line; a mistake is one sentence, not an exit."""
 
@@ -54,7 +63,8 @@ class _Parser(argparse.ArgumentParser):
         self._takes = takes
 
     def error(self, message: str) -> NoReturn:
-        message = message.replace("unrecognized arguments:", "it does not know")
+        for theirs, ours in _WORDING.items():
+            message = message.replace(theirs, ours)
         raise UsageError(f"{self._what}: {message}; it takes {self._takes}.")
 
 
@@ -113,7 +123,7 @@ def parse_ranks(text: str, size: int) -> list[int]:
 
 def _words(line: str) -> list[str]:
     try:
-        return shlex.split(line)
+        return shlex.split(line, comments=True)
     except ValueError as problem:
         raise UsageError(f"{line!r} cannot be read: {problem}; close the quotation.") from None
 

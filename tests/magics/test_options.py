@@ -35,6 +35,10 @@ def test_bad_commands_say_what_is_taken(line: str) -> None:
         options.parse_command(line)
 
 
+def test_a_comment_is_no_option() -> None:
+    assert options.parse_cell("--model net  # the big one").models == ("net",)
+
+
 def test_a_model_needs_a_name() -> None:
     with pytest.raises(UsageError, match=r"'net\.fc' is not a name"):
         options.parse_cell("--model net.fc")
