@@ -35,10 +35,11 @@ bench: $(VENV)/installed  ## Compare our allreduce with gloo and Open MPI
 # torch first and pinned, so that pip takes a CPU build where its settings offer one (PIP_FIND_LINKS,
 # PIP_EXTRA_INDEX_URL); given only a range it would prefer the newest, multi-gigabyte CUDA build.
 $(VENV)/installed: pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test]"
-	touch $@
+	@echo "Setting up $(VENV): PyTorch, then nbdist and what it needs. This takes some minutes the first time."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
+	@touch $@
 
 # Without root or apt the notebooks fall back to scikit-learn's digits, and say so.
 data:

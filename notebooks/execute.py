@@ -76,7 +76,7 @@ def main() -> int:
     page = executed.with_suffix(".html")
     html, _ = HTMLExporter().from_notebook_node(notebook)
     page.write_text(html, encoding="utf-8")
-    sys.stdout.write(f"\nThe executed notebook: {page}\n")
+    sys.stdout.write(f"\nThe executed notebook: {page.resolve().as_uri()}\n")
     return int(failed)
 
 
