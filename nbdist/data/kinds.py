@@ -23,7 +23,7 @@ def length(base: Any) -> int:
     Raises:
         UsageError: it cannot be cut; the sentence names its type and the remedy.
     """
-    kind = f"a {type(base).__name__}"
+    kind = with_article(type(base).__name__)
     if isinstance(base, Mapping):
         return _common_length(base)
     if isinstance(base, DataLoader):
@@ -32,10 +32,18 @@ def length(base: Any) -> int:
         raise UsageError(f"cannot shard {kind}: it has no length; make it a list or a map-style dataset.")
     if isinstance(base, str | bytes) or not hasattr(type(base), "__getitem__"):
         raise UsageError(f"cannot shard {kind}: it has no items by number; make it a list first.")
+    tensors = base.tensors if isinstance(base, TensorDataset) else (base,)
+    if any(isinstance(t, torch.Tensor) and t.layout is not torch.strided for t in tensors):
+        raise UsageError("cannot shard a sparse Tensor: its rows cannot be cut apart; use .to_dense() first.")
     try:
         return len(base)
     except TypeError:
         raise UsageError(f"cannot shard {kind} without a first dimension; give it one item a row.") from None
+
+
+def with_article(noun: str) -> str:
+    """Return `an int`, `a list`."""
+    return f"an {noun}" if noun[:1].lower() in "aeio" else f"a {noun}"
 
 
 def item(base: Any, index: int) -> Any:
@@ -65,7 +73,12 @@ def select(base: Any, indices: range) -> Any:
 
 
 def _common_length(columns: Mapping[Any, Any]) -> int:
-    lengths = {key: length(column) for key, column in columns.items()}
+    lengths = {}
+    for key, column in columns.items():
+        try:
+            lengths[key] = length(column)
+        except UsageError as error:
+            raise UsageError(f"cannot shard the dict's {key!r}: {error}") from None
     if not lengths:
         raise UsageError("cannot shard an empty dict: put at least one column in it.")
     if len(set(lengths.values())) > 1:

@@ -8,9 +8,13 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from ..errors import UsageError
 from . import kinds
 from .bounds import bounds
 from .order import Order
+
+_DECIDED = frozenset({"dataset", "sampler", "batch_sampler", "generator"})
+"""Options of a DataLoader with which it would no longer visit just the shard's items in its order."""
 
 
 class Shard(Dataset[Any]):
@@ -66,7 +70,15 @@ class Shard(Dataset[Any]):
         With `drop_last` every rank gives the same number of full batches: the up to `size - 1` items
         that cannot be dealt out evenly are left out this epoch, and so is an incomplete batch.
         `options` go to `torch.utils.data.DataLoader`.
+
+        Raises:
+            UsageError: an option would replace what the shard's loader decides itself.
         """
+        if taken := sorted(_DECIDED & options.keys()):
+            raise UsageError(
+                f"loader({taken[0]}=...) is taken: the shard deals its items out itself; leave it out, or "
+                f"make a plain loader of your own, DataLoader(shard, {taken[0]}=...)."
+            )
         order = Order(self, shuffle=shuffle, seed=seed, even=drop_last, whole=self._whole)
         # Seeds the loader's worker processes, so that random augmentations differ between ranks.
         workers = torch.Generator().manual_seed(order.draw_seed())

@@ -23,11 +23,19 @@ def loop(loader: Iterable[T], *, epochs: int = 1, device: torch.device | str | N
     a `.to(device)` of its own.
 
     At the end of a training epoch ranks with fewer batches serve those with more, so that nobody waits
-    for ever; under `torch.no_grad()`, or with every model in eval mode, nothing is exchanged.
+    for ever, and all go on with the same weights and buffers; under `torch.no_grad()`, or with every
+    model in eval mode, nothing is exchanged. A plain `for batch in DataLoader(...)` has no such end: its
+    rank serves the others at the next `nbdist.mean`, or when the cell ends, and what it evaluates before
+    that is its own, earlier model.
 
     Raises:
-        UsageError: a one-shot iterator is to be iterated more than once.
+        UsageError: `loader` cannot be iterated, or only once where more is asked for.
     """
+    if not isinstance(loader, Iterable) and not hasattr(type(loader), "__getitem__"):
+        raise UsageError(
+            "loop() takes what yields batches, such as a DataLoader or a list, and not something of type "
+            f"{type(loader).__name__}; for a number of steps give it range(n)."
+        )
     if epochs > 1 and isinstance(loader, Iterator):
         raise UsageError(
             f"a {type(loader).__name__} can be iterated only once; "

@@ -34,6 +34,8 @@ class Metrics:
         """The loop's steps that have begun and not ended, and what was logged in each."""
         # Held for a few dict operations only. The collector may end a step in the midst of one.
         self._lock = threading.RLock()
+        # The system's clock may be set while a run lasts, which would bend its curves and rates.
+        self._wall_at_zero = time.time() - time.monotonic()
 
     def log(self, step: int | None, values: Row) -> None:
         """Append a row, or add to that of the same step."""
@@ -77,13 +79,16 @@ class Metrics:
         with self._lock:
             self._step = -1
             self._open.clear()
+            self._wall_at_zero = time.time() - time.monotonic()
 
     def _append(self, values: Row) -> None:
         last = self._rows[-1] if self._rows else None
         if last is not None and last["step"] == self._step and not values.keys() & last.keys():
             last.update(values)
             return
-        self._rows.append({"time": time.time(), "step": float(self._step), **values})
+        self._rows.append(
+            {"time": self._wall_at_zero + time.monotonic(), "step": float(self._step), **values}
+        )
         if len(self._rows) > self._capacity:
             self._rows.popleft()
             self.dropped += 1

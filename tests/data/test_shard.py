@@ -120,7 +120,10 @@ class Stream(IterableDataset):
     [
         ((x for x in range(3)), "generator.*no length"),
         (Stream(), "Stream.*no length"),
-        (3, "int.*no length"),
+        (3, "an int: it has no length"),
+        (torch.eye(3).to_sparse(), "a sparse Tensor: .*to_dense"),
+        (TensorDataset(torch.eye(3).to_sparse()), "a sparse Tensor: .*to_dense"),
+        ({"x": [1], "lr": 0.1}, "dict's 'lr': cannot shard a float"),
         (None, "NoneType"),
         ("text", "str"),
         ({1, 2}, "set.*list"),
@@ -206,6 +209,12 @@ def test_a_loader_takes_dicts_frames_and_options():
     frame = pd.DataFrame({"a": range(4)})
     rows = cut(frame, 1, 2).loader(2, shuffle=False, collate_fn=lambda rows: [row.a for row in rows])
     assert list(rows) == [[2, 3]]
+
+
+@pytest.mark.parametrize("taken", ["sampler", "batch_sampler", "generator", "dataset"])
+def test_what_a_loader_decides_itself_cannot_be_given(taken):
+    with pytest.raises(UsageError, match=rf"loader\({taken}=.*is taken"):
+        cut([1, 2], 0, 1).loader(1, **{taken: None})
 
 
 def test_a_loader_with_worker_processes():

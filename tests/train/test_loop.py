@@ -51,6 +51,12 @@ def test_a_one_shot_iterator_is_not_iterated_twice():
         loop((x for x in "ab"), epochs=2)
 
 
+@pytest.mark.parametrize("thing", [5, None, 0.1])
+def test_what_cannot_be_iterated_is_named_at_once(thing):
+    with pytest.raises(UsageError, match=f"of type {type(thing).__name__}; "):
+        loop(thing)
+
+
 def test_moves_nested_batches():
     pair = namedtuple("pair", "x y")
     batch = {"a": [torch.zeros(2), "text"], "b": (torch.ones(2), pair(torch.zeros(1), 3))}

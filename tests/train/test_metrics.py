@@ -44,6 +44,18 @@ def test_time_is_taken():
         metrics.log(time=1.0)
 
 
+def test_a_clock_that_is_set_does_not_bend_the_time_axis(monkeypatch):
+    metrics.log(a=1)
+    monkeypatch.setattr(time, "time", lambda: 1e9)
+    metrics.log(a=2)
+    first, second = metrics.drain()
+    assert 0 <= second["time"] - first["time"] < 60
+    metrics.begin_run()  # but a run starts at the time it is
+    metrics.log(a=3)
+    (row,) = metrics.drain()
+    assert 0 <= row["time"] - 1e9 < 60
+
+
 @pytest.mark.parametrize("step", [float("nan"), float("inf"), 1e300])
 def test_a_step_is_a_count(step):
     with pytest.raises(UsageError, match="takes a count"):
