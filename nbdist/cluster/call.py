@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ipyparallel as ipp
@@ -27,11 +27,13 @@ def call(
     client: Client,
     name: str,
     arguments: Mapping[int, Sequence[Any]],
+    check: Callable[[], None],
     timeout: float | None = None,
 ) -> list[Any]:
     """Call `name` on the ranks of `arguments`, each with its own, and return the results in rank order.
 
-    Without a `timeout` this waits as long as the ranks live: a slow rank is not a dead one.
+    Without a `timeout` this waits as long as the ranks live (a slow rank is not a dead one) and `check`
+    does not raise.
 
     Raises:
         NbdistError: what a rank raised, where it is one of our own errors.
@@ -52,6 +54,7 @@ def call(
                 f"Rank {rank_list(late)} did not answer within {timeout:g} s; "
                 "set NBDIST_START_TIMEOUT higher on a slow machine."
             )
+        check()
         futures[late[0]].wait(_SLICE)
     results = {rank: future.result() if future.done() else None for rank, future in futures.items()}
     replies = [

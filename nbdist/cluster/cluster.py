@@ -120,6 +120,7 @@ class Cluster:
         client, self._client = self._client, None
         janitor, self._janitor = self._janitor, None
         self._formed = False
+        self._run = None
         self.ranks = []
         # Engines first: stopped together, they wait seconds for a controller that has gone.
         steps: list[Callable[[], Any]] = []
@@ -159,7 +160,7 @@ class Cluster:
     def call(self, name: str, *args: Any, each: Mapping[int, Sequence[Any]] | None = None) -> list[Any]:
         """Call a rank's service function on all ranks, with the same arguments or with `each` its own."""
         arguments = each if each is not None else dict.fromkeys(range(self.n), args)
-        return call(self._connected(), name, arguments)
+        return call(self._connected(), name, arguments, self.check_controller)
 
     def call_in_step(
         self, name: str, *args: Any, each: Mapping[int, Sequence[Any]] | None = None
@@ -199,7 +200,7 @@ class Cluster:
         number = self._next_number()
         whole = len(chosen) == self.n
         spec = {"number": number, "whole": whole, "models": list(models), "shards": list(shards)}
-        run = self._run = CellRun(client, code, spec, chosen)
+        run = self._run = CellRun(client, code, spec, chosen, self.check_controller)
         if not whole:
             # The others count as having left, so that a collective of the whole world is refused.
             others = [rank for rank in range(self.n) if rank not in chosen]
@@ -314,7 +315,8 @@ class Cluster:
 
     def _check_ranks(self) -> None:
         everyone = dict.fromkeys(range(self.n), ())
-        answers = call(self._connected(), "about", everyone, self.settings.start_timeout)
+        timeout = self.settings.start_timeout
+        answers = call(self._connected(), "about", everyone, self.check_controller, timeout)
         self.ranks = [RankInfo(**about) for about in answers]
         sizes = {info.size for info in self.ranks}
         if sizes != {self.n}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +32,17 @@ class Output:
 class CellRun:
     """Follow one cell on the ranks it was sent to: its output as it comes, its replies at the end."""
 
-    def __init__(self, client: Client, code: str, spec: dict[str, Any], ranks: Sequence[int]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        code: str,
+        spec: dict[str, Any],
+        ranks: Sequence[int],
+        check: Callable[[], None],
+    ) -> None:
         self._client = client
+        self._check = check
+        """Raises if there is no use in waiting any longer."""
         self.ranks = tuple(ranks)
         self.number: int = spec["number"]
         self.outputs: queue.SimpleQueue[Output] = queue.SimpleQueue()
@@ -53,7 +62,12 @@ class CellRun:
             self._futures[rank] = future
 
     def wait(self, timeout: float) -> None:
-        """Wait until a rank puts something out or ends, at most `timeout`."""
+        """Wait until a rank puts something out or ends, at most `timeout`.
+
+        Raises:
+            NbdistError: the ranks cannot be reached any more.
+        """
+        self._check()
         self._wake.wait(timeout)
         self._wake.clear()
 
@@ -95,7 +109,7 @@ class CellRun:
 
     def _is_lost(self, rank: int) -> bool:
         # A rank that ends in order while a request is on its way to it leaves that request unanswered.
-        return rank not in self._client._engines
+        return self._client._closed or rank not in self._client._engines
 
     def _listen(self, rank: int, future: Any) -> None:
         # Called before the request leaves, so that not even the first line can be missed; the

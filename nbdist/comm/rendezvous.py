@@ -49,12 +49,15 @@ def meet(store: Store, rank: int, size: int, endpoint: str, timeout: timedelta) 
 def _fetch(store: Store, key: str, peer: int, deadline: float) -> str:
     # In slices, because only between them can a signal be answered.
     while True:
+        begun = time.monotonic()
         try:
             store.wait([key], _SLICE)
         except RuntimeError as error:
             # A slice that is over is a DistStoreError to most stores, to FileStore a bare RuntimeError.
             if isinstance(error, dist.DistError) and not isinstance(error, dist.DistStoreError):
                 raise
+            if time.monotonic() - begun < _SLICE.total_seconds() / 2:
+                raise  # not a slice that is over: the store itself fails
             if time.monotonic() > deadline:
                 raise TimeoutError(
                     f"rank {peer} has not come to form the group; start it, or give init_process_group a "

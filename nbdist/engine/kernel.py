@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 from typing import Any
@@ -48,7 +49,7 @@ class RankKernel(IPythonParallelKernel):
             reply = await super().do_execute(code, silent, *args, **kwargs)
             if reply["status"] == "error":
                 error = self._raised() or RuntimeError(reply["evalue"])
-        except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001  (lost here, it would lose the reply)
+        except (Exception, KeyboardInterrupt, asyncio.CancelledError) as problem:  # noqa: BLE001  (lost here, it would lose the reply)
             error = problem
         # From here on an interrupt must not cost the reply; the abort that comes with it ends any wait.
         signal.signal(signal.SIGINT, lambda *_: None)

@@ -46,12 +46,16 @@ def run_cell(session: Session, options: CellOptions, cell: str) -> None:
             models=[name for name in options.models if name in assigned],
             shards=[name for name in options.shards if name in assigned],
         )
+        for name in assigned:
+            session.sent.forget(name)  # some rank may have another by now
         _follow(session, cluster, run, presses)
     error = error_of(run.replies(), {info.rank: info.host for info in cluster.ranks})
     if presses.count:
         raise _interrupt()
     if error is not None:
         raise error
+    for name in assigned.intersection((*options.models, *options.shards)):
+        session.sent.leave(name, session.shell.user_ns.get(name))
 
 
 def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) -> None:
@@ -64,19 +68,20 @@ def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) 
     view = LiveView(session.feed.run(run.number), title=f"Training on {_count(len(run.ranks))}")
     early = _EarlyFailures()
     give_up = float("inf")
-    while not run.done() and time.monotonic() < give_up and presses.count < 2:
-        if presses.count and give_up == float("inf"):
-            give_up = time.monotonic() + cluster.settings.interrupt_grace
-            cluster.interrupt(run)
-        run.wait(_TICK)
-        cluster.check_controller()
-        early.look(run)
+    try:
+        while not run.done() and time.monotonic() < give_up and presses.count < 2:
+            if presses.count and give_up == float("inf"):
+                give_up = time.monotonic() + cluster.settings.interrupt_grace
+                cluster.interrupt(run)
+            run.wait(_TICK)
+            early.look(run)
+            merger.feed_all(run.outputs)
+            merger.flush()
+            view.update()
+    finally:
         merger.feed_all(run.outputs)
-        merger.flush()
-        view.update()
-    merger.feed_all(run.outputs)
-    merger.flush(final=True)
-    view.finish([reply.rank for reply in run.replies() if not reply.died])
+        merger.flush(final=True)
+        view.finish([reply.rank for reply in run.replies() if not reply.died])
     if run.pending():
         session.say(
             f"Rank {rank_list(run.pending())} did not answer the interrupt and still runs; "
@@ -93,16 +98,15 @@ class _EarlyFailures:
 
     def look(self, run: CellRun) -> None:
         """Tell, once, of each rank that failed `_PATIENCE` ago and has not ended the cell by that."""
-        now = time.monotonic()
-        for reply in run.replies():
+        now, pending = time.monotonic(), run.pending()
+        for reply in run.replies() if pending else ():
             if reply.ok or reply.rank in self._told:
                 continue
             if now - self._seen.setdefault(reply.rank, now) >= _PATIENCE:
                 self._told.add(reply.rank)
-                line = (
-                    f"[{reply.rank}] {reply.name}: {reply.message.splitlines()[0] if reply.message else ''}"
-                )
-                sys.stderr.write(f"{line} (rank {rank_list(run.pending())} still runs)\n")
+                first, *_ = [*reply.message.splitlines(), ""]
+                still = f"rank {rank_list(pending)} still runs"
+                sys.stderr.write(f"[{reply.rank}] {reply.name}: {first} ({still})\n")
 
 
 def _interrupt() -> KeyboardInterrupt:

@@ -41,8 +41,6 @@ def bring(session: Session, cluster: Cluster, options: CellOptions, assigned: se
     ours = {
         name for name in (*models, *shards) if name in here and not session.sent.is_theirs(name, here[name])
     }
-    for name in assigned:
-        session.sent.leave(name, here.get(name))
     _require(cluster, [name for name in (*models, *shards) if name not in ours])
 
     parcels = [_model(name, here[name], cluster.n) for name in models if name in ours]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -47,6 +47,8 @@ class Merger:
         self._queues: dict[int, deque[_Item]] = {rank: deque() for rank in ranks}
         self._partial: dict[tuple[int, str], str] = {}
         self._bar_shown: dict[tuple[int, str], float] = {}
+        self._waiting: Counter[str] = Counter()
+        """How many items with a text wait, on all ranks together."""
         self._taken = dict.fromkeys(ranks, 0)
         self._width = len(f"[{rank_list(list(ranks))}]")
 
@@ -89,7 +91,7 @@ class Merger:
             if len(group) < len(self._queues) and not final and now - oldest < self._window:
                 break
             for rank in group:
-                self._queues[rank].popleft()
+                self._waiting[self._queues[rank].popleft().text] -= 1
             # What a rank printed in one go (a table, a tensor) stays together.
             last, arrived = (group[0], item.arrived) if len(group) == 1 else (-1, 0.0)
             tag = f"[{rank_list(group)}]"
@@ -100,11 +102,14 @@ class Merger:
                 _write(lines)
                 lines = []
                 _publish(item.bundle)
+        self._waiting = +self._waiting  # texts of which none waits any more are dropped
         _write(lines)
 
     def _elsewhere(self, rank: int) -> bool:
         """Tell whether another rank is about to put out the same as `rank`."""
         item = self._queues[rank][0]
+        if self._waiting[item.text] == 1:
+            return False  # nobody has this text but this rank
         others = (queue for other, queue in self._queues.items() if other != rank)
         return any(item.same(waiting) for queue in others for waiting in islice(queue, _LOOK_AHEAD))
 
@@ -113,6 +118,7 @@ class Merger:
     ) -> None:
         self._queues[rank].append(_Item(now, self._taken[rank], stream, text, bundle))
         self._taken[rank] += 1
+        self._waiting[text] += 1
 
     def _feed_text(self, rank: int, stream: str, text: str, now: float) -> None:
         key = (rank, stream)

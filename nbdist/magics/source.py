@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -50,8 +51,12 @@ class _Assigned(ast.NodeVisitor):
         # `%%time` and its kind run their text in the cell's own scope.
         called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-        if called in ("run_cell_magic", "run_line_magic") and texts and texts[0] in _TRANSPARENT:
-            self._read(texts[-1])
+        if texts and texts[0] in _TRANSPARENT:
+            if called == "run_cell_magic":
+                self._read(texts[-1])
+            elif called == "run_line_magic":
+                with contextlib.suppress(SyntaxError):  # the line may begin with options of the magic
+                    self._read(texts[-1])
         self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:

@@ -60,6 +60,11 @@ class Ring:
         self._abandon()
         self.detach(model)
         member = Member(model, Settings.from_environment().bucket_mib * MIB)
+        if not self._used:
+            # Before the ranks talk: one that is interrupted here must not differ from the others in this.
+            register_optimizer_step_pre_hook(self._before_optimizer)
+            register_optimizer_step_post_hook(self._after_optimizer)
+            self._used = True
         if world is not None:
             rows = Table(world, self._next_index, member.structure(), has_sparse_layer(model)).wait()
             self._next_index = max(row[0] for row in rows)
@@ -75,10 +80,6 @@ class Ring:
                     "build the same model on every rank."
                 )
             broadcast(member.tensors(), 0, limit=member.limit)
-        if not self._used:
-            register_optimizer_step_pre_hook(self._before_optimizer)
-            register_optimizer_step_post_hook(self._after_optimizer)
-            self._used = True
         member.index, self._next_index = self._next_index, self._next_index + 1
         member.note_buffers()
         member.watch(self._arrived)
@@ -92,8 +93,24 @@ class Ring:
         world = self._enter()
         if world is None:
             return
-        for _, member, _ in self._common(world):
-            settle(world, member, 0)
+        try:
+            for _, member, _ in self._common(world):
+                rows = Table(world, member.structure()).wait()
+                if any(row != rows[0] for row in rows):
+                    raise UsageError(f"{member.name} has other buffers on some ranks than on others")
+                settle(world, member, 0)
+                member.stepped.clear()
+                member.note_buffers()
+        except Exception as error:
+            # Kept attached, the same model would fail every later generation in the same way.
+            for model in list(self._members):
+                self.detach(model)
+            if isinstance(error, GroupError):
+                raise
+            raise UsageError(
+                f"The models cannot be brought into step after what ended the last group ({error}); "
+                "from now on each rank has its own. Name them after --model again."
+            ) from error
 
     def detach(self, model: nn.Module) -> None:
         """Take everything off a model."""

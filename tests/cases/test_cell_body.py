@@ -57,6 +57,25 @@ def test_a_group_the_cell_used_up_is_formed_anew(notebook: Notebook) -> None:
         notebook.alive()
 
 
+def test_a_refused_cell_leaves_names_as_they_were(notebook: Notebook) -> None:
+    notebook.ok("numbers = [1, 2, 3, 4]")
+    refused = notebook.run("%%distributed --shard nowhere\nnumbers = None", timeout=15)
+    assert refused.status == "error"
+    assert notebook.ok("%%distributed --shard numbers\nlen(numbers)").stdout == "[0-3] 1\n"
+
+
+def test_models_that_differ_after_a_failure_are_told_once(notebook: Notebook) -> None:
+    notebook.ok("%%distributed --model net\nimport torch\nnet = torch.nn.Linear(1, 1)")
+    failed = notebook.run(
+        "%%distributed\nif rank == 1: raise ValueError\n"
+        "net.register_buffer('late', torch.zeros(3)); dist.barrier()"
+    )
+    assert failed.status == "error"
+    told = notebook.run("%%distributed\n1", timeout=30)
+    assert "Name them after --model again" in told.evalue
+    notebook.alive()
+
+
 def test_what_the_ranks_assigned_last_is_kept(notebook: Notebook) -> None:
     notebook.ok("import torch; net = torch.nn.Linear(2, 2)")
     notebook.ok("%%distributed --model net\nimport torch\nnet = torch.nn.Linear(3, 3)")

@@ -92,7 +92,7 @@ def test_an_aborted_one_raises_from_wait_and_from_its_future():
 
 
 def hold_pythons_lock(rank: int, size: int) -> float:
-    """Queue work, drop the handles, and let no other thread of rank 1 run Python for a second."""
+    """Queue work, drop the handles, and let no other thread of rank 1 run Python for three seconds."""
     world._PATIENCE = 0.0
     group = dist.new_group()
     dist.all_reduce(torch.ones(10), group=group, async_op=True).wait()
@@ -101,12 +101,12 @@ def hold_pythons_lock(rank: int, size: int) -> float:
     for _ in range(20):
         last = dist.all_reduce(torch.ones(10), group=group, async_op=True)
     if rank == 1:
-        ctypes.PyDLL(None).usleep(1_000_000)
+        ctypes.PyDLL(None).sleep(3)
     last.wait()
     return time.monotonic() - begun
 
 
 def test_the_threads_that_move_data_never_wait_for_pythons_lock():
     first, second = spawn(2, hold_pythons_lock)
-    assert first < 0.8
-    assert second >= 1
+    assert first < 2
+    assert second >= 3

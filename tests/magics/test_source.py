@@ -28,6 +28,7 @@ def shell() -> InteractiveShell:
         ("net.weight = 1\nd['k'] = 2", set()),
         ("out = !ls\n%time q = 1", {"out", "q"}),
         ("%%time\nm = 1", {"m"}),
+        ("%prun -l 5 f()", set()),
         ("%%bash\nm=1", set()),
         ("await thing()", set()),
         (
