@@ -41,8 +41,8 @@ class Settings:
     metrics_hz: float = 10.0
     """How often ranks send their figures to the notebook."""
 
-    merge_window: float = 0.15
-    """How long a rank's line waits for the other ranks to print the same."""
+    merge_window: float = 0.3
+    """How long a line waits for the other ranks to print the same; ranks send theirs every 0.2 s."""
 
     data_root: str = ""
     """Folder in which image sets are looked for; empty means where the system's package puts them."""
