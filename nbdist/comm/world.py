@@ -117,7 +117,8 @@ def register() -> None:
 def _create(store: Store, rank: int, size: int, timeout: timedelta) -> RingGroup:
     global _endpoint, _world
     with _lock:
-        parent = _current()
+        # A default group has no parent, though torch 2.6 leaves an earlier one open.
+        parent = _current() if dist.is_initialized() else None
         if _plan is not None and parent is None:
             endpoint, plan = _endpoint, _plan
             _endpoint = None

@@ -222,8 +222,6 @@ class Rank:
             self._tap.end_run()
         return failure
 
-    # -- what is answered while a cell runs, on the control thread
-
     @staticmethod
     def group_is_over() -> bool:
         """Whether the group has ended, or the cell took it down, though the cell itself may be fine."""
@@ -232,6 +230,8 @@ class Rank:
         from .. import comm
 
         return comm.is_aborted() or not dist.is_initialized()
+
+    # -- what is answered while a cell runs, on the control thread
 
     def control(self, action: str, **arguments: Any) -> None:
         """Carry out a request that must not wait for the main thread."""
