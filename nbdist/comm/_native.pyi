@@ -1,7 +1,9 @@
-"""Collectives between the processes of one host, over shared memory."""
+"""
+Collectives: over shared memory within a host, over sockets between hosts.
+"""
 
-import enum
 from collections.abc import Callable, Sequence
+import enum
 
 class DType(enum.Enum):
     """Element types."""
@@ -94,6 +96,8 @@ class Group:
         parent: Group | None = None,
         limit: float = 0.0,
         patience: float = 0.0,
+        hosts: Sequence[int] = [],
+        links: Sequence[tuple[int, int, int]] = [],
     ) -> None: ...
     def all_reduce(
         self, data: int, count: int, dtype: DType, op: Op, then: Callable[[Ticket], None] | None = None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -28,8 +29,17 @@ class RanksFailed(AssertionError):
 class Ranks:
     """Processes that form a group and run a function; whatever is left when the test ends is killed."""
 
-    def __init__(self, size: int, function: Callable[..., Any], *args: Any, form: bool = True) -> None:
+    def __init__(
+        self,
+        size: int,
+        function: Callable[..., Any],
+        *args: Any,
+        form: bool = True,
+        hosts: Sequence[int] = (),
+    ) -> None:
+        """Start the ranks; with `hosts`, the number of each one's host, they are as if on several."""
         self.size = size
+        links = connect(hosts)
         self._folder = tempfile.TemporaryDirectory()
         self._pipes: list[Connection] = []
         self.processes = []
@@ -37,13 +47,16 @@ class Ranks:
             ours, theirs = _context.Pipe(duplex=False)
             process = _context.Process(
                 target=_be_rank,
-                args=(theirs, self._folder.name, form, function, rank, size, args),
+                args=(theirs, self._folder.name, form, function, rank, size, args, hosts, links[rank]),
                 daemon=True,
             )
             process.start()
             theirs.close()
             self._pipes.append(ours)
             self.processes.append(process)
+        for _, *sockets in (link for row in links for link in row):
+            for each in sockets:
+                each.close()
 
     def __enter__(self) -> Ranks:
         return self
@@ -73,10 +86,15 @@ class Ranks:
 
 
 def spawn(
-    size: int, function: Callable[..., Any], *args: Any, timeout: float = 30.0, form: bool = True
+    size: int,
+    function: Callable[..., Any],
+    *args: Any,
+    timeout: float = 30.0,
+    form: bool = True,
+    hosts: Sequence[int] = (),
 ) -> list[Any]:
     """Call `function(rank, size, *args)` on every rank of a new group; return what each returned."""
-    with Ranks(size, function, *args, form=form) as ranks:
+    with Ranks(size, function, *args, form=form, hosts=hosts) as ranks:
         results = ranks.results(timeout)
     failures = [
         f"rank {rank}: " + ("died" if result is None else result.text)
@@ -104,10 +122,55 @@ class Raised:
         self.at = time.monotonic()
 
 
+Link = tuple[int, socket.socket, socket.socket]
+"""A rank of another host, and two sockets connected with it."""
+
+
+def connect(hosts: Sequence[int]) -> list[list[Link]]:
+    """Connect every pair of ranks on different hosts, over the loopback; a list of links for each rank."""
+    links: list[list[Link]] = [[] for _ in range(64)]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def pair() -> tuple[socket.socket, socket.socket]:
+            ours = socket.create_connection(server.getsockname())
+            return ours, server.accept()[0]
+
+        for high in range(len(hosts)):
+            for low in (rank for rank in range(high) if hosts[rank] != hosts[high]):
+                control, data = pair(), pair()
+                links[high].append((low, control[0], data[0]))
+                links[low].append((high, control[1], data[1]))
+    return links
+
+
+def _link_first_group(hosts: Sequence[int], links: Sequence[Link]) -> None:
+    """Have the native layer believe that these are the hosts of the first group that is formed."""
+    native = nbdist.comm.world._native
+    plain = native.Group
+
+    def linked(*args: Any, **kwargs: Any) -> Any:
+        native.Group = plain
+        kwargs["hosts"] = list(hosts)
+        kwargs["links"] = [(peer, control.detach(), data.detach()) for peer, control, data in links]
+        return plain(*args, **kwargs)
+
+    native.Group = linked
+
+
 def _be_rank(
-    pipe: Connection, folder: str, form: bool, function: Callable[..., Any], rank: int, size: int, args: Any
+    pipe: Connection,
+    folder: str,
+    form: bool,
+    function: Callable[..., Any],
+    rank: int,
+    size: int,
+    args: Any,
+    hosts: Sequence[int],
+    links: Sequence[Link],
 ) -> None:
     torch.set_num_threads(1)
+    if hosts:
+        _link_first_group(hosts, links)
     try:
         if form:
             store = dist.FileStore(os.path.join(folder, "store"), size)

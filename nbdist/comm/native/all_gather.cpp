@@ -7,7 +7,7 @@
 namespace nbdist {
 
 // Every rank lays its block into its slot and takes the others', one block behind.
-void all_gather(World& world, const void* in, void* const* out, std::size_t count, DType type) {
+void in_host::all_gather(World& world, const void* in, void* const* out, std::size_t count, DType type) {
     Operation operation(world, {.kind = Kind::all_gather, .type = type, .count = count});
     const std::byte* mine = static_cast<const std::byte*>(in);
     const std::size_t total = count * size_of(type);

@@ -186,12 +186,12 @@ std::size_t flat_limit(int size) {
     return std::clamp<std::size_t>(256 * 1024 / size, 8 * 1024, 64 * 1024);
 }
 
-void all_reduce(World& world, void* data, std::size_t count, DType type, Op op) {
+void in_host::all_reduce(World& world, void* data, std::size_t count, DType type, Op op) {
     Operation operation(world, {.kind = Kind::all_reduce, .op = op, .type = type, .count = count});
     if (world.size() > 1) run(world, data, count, type, op, everybody);
 }
 
-void reduce(World& world, void* data, std::size_t count, DType type, Op op, int root) {
+void in_host::reduce(World& world, void* data, std::size_t count, DType type, Op op, int root) {
     Operation operation(world, {.kind = Kind::reduce, .op = op, .type = type, .root = root, .count = count});
     if (world.size() > 1) run(world, data, count, type, op, root);
 }

@@ -3,7 +3,7 @@
 namespace nbdist {
 
 // To have agreed on the operation is to have met.
-void barrier(World& world) {
+void in_host::barrier(World& world) {
     Operation operation(world, {.kind = Kind::barrier});
     world.agree();
 }

@@ -6,7 +6,7 @@
 namespace nbdist {
 
 // The root lays block after block into its slots, four ahead of the slowest reader.
-void broadcast(World& world, void* data, std::size_t count, DType type, int root) {
+void in_host::broadcast(World& world, void* data, std::size_t count, DType type, int root) {
     Operation operation(world, {.kind = Kind::broadcast, .type = type, .root = root, .count = count});
     world.agree();
     if (world.size() == 1) return;

@@ -63,7 +63,7 @@ struct alignas(64) Progress {
 };
 static_assert(sizeof(Progress) == 64);
 
-// Why the group ended. The one in rank 0's segment counts, so the first reason wins on every rank.
+// Why the group ended. On each host the one in its lowest rank's segment counts, so the first reason wins.
 struct alignas(64) Obituary {
     static constexpr std::uint32_t alive = 0, claimed = 1, written = 2;
     std::atomic<std::uint32_t> state;
@@ -71,6 +71,9 @@ struct alignas(64) Obituary {
     std::uint32_t mismatch;
     char reason[reason_bytes];
 };
+
+// How a rank of another host can be lost; 0 while it is not.
+enum class Loss : std::uint32_t { none, died, silent, broken };
 
 // The place of a rank in the notebook's cells, and whether it has left the group. Cells are numbered, and
 // each of these is the last one of which it is true.
@@ -82,6 +85,7 @@ struct alignas(64) Presence {
     std::atomic<std::uint64_t> issued;  // collectives called so far, queued ones included
     std::atomic<std::uint32_t> closed;
     std::atomic<std::uint32_t> ready;  // set last while forming: the segment has its full size
+    std::atomic<std::uint32_t> lost;   // why a rank of another host is not to be reached; only in mirrors
 };
 
 struct alignas(4096) Control {
@@ -105,9 +109,13 @@ struct MailCursor {
     alignas(64) std::atomic<std::uint64_t> taken;  // pieces; the receiver writes it
 };
 
-struct alignas(64) MailHeader {
+struct Envelope {
     std::int64_t tag;
-    std::uint64_t total;  // of the whole message
+    std::uint64_t total;  // bytes of the whole message
+};
+
+struct alignas(64) MailHeader {
+    Envelope envelope;
     std::uint64_t bytes;  // of this piece
 };
 constexpr std::size_t mail_payload = mail_bytes - sizeof(MailHeader);
@@ -121,7 +129,7 @@ struct Layout {
         mail = slots + slot_count * slot_bytes;
         total = mail + static_cast<std::size_t>(size) * mail_count * mail_bytes;
     }
-    std::size_t cursors, slots, mail, total;
+    std::size_t cursors, slots, mail, total;  // `slots` is where a mirror ends
 };
 
 }  // namespace nbdist

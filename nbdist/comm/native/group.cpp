@@ -1,28 +1,67 @@
 #include "group.h"
 
+#include <stdexcept>
+
 namespace nbdist {
+
+namespace {
+
+// Counts what the user called, however it ends.
+class Turn {
+  public:
+    explicit Turn(World& world) : world_(world) {}
+    ~Turn() { world_.end_turn(); }
+    Turn(const Turn&) = delete;
+
+  private:
+    World& world_;
+};
+
+std::vector<Link>& checked(const Members& members, std::vector<Link>& links) {
+    std::vector<int> linked(members.size());
+    for (const Link& link : links)
+        if (link.peer >= 0 && link.peer < members.size()) ++linked[link.peer];
+    for (int peer = 0; peer < members.size(); ++peer)
+        if (linked[peer] != members.is_remote(peer))
+            throw std::invalid_argument("rank " + std::to_string(peer) + " has " +
+                                        std::to_string(linked[peer]) +
+                                        " links; give one to every rank of another host, and no other");
+    return links;
+}
+
+}  // namespace
 
 Group::Group(std::shared_ptr<Endpoint> endpoint, const std::vector<Address>& addresses, int rank,
              const std::vector<Digest>& digests, std::shared_ptr<Group> parent, GroupOptions options)
     : endpoint_(std::move(endpoint)),
-      members_(*endpoint_, addresses, rank, digests),
+      members_(*endpoint_, addresses, rank, digests, options.hosts),
       parent_(std::move(parent)),
-      vigil_(members_, parent_ ? &parent_->vigil_ : nullptr, options.limit, options.signals),
+      lookout_(members_, checked(members_, options.links)),
+      vigil_(members_, lookout_, parent_ ? &parent_->vigil_ : nullptr, options.limit, options.signals),
       world_(members_, vigil_),
-      patience_(options.patience),
+      // Between hosts there is time to do something else.
+      patience_(options.links.empty() ? options.patience : std::chrono::milliseconds{0}),
       queue_(world_, vigil_, announcer_),
-      mail_(members_, vigil_, announcer_) {}
+      mail_(members_, vigil_, announcer_, lookout_, options.links) {
+    if (members_.hosts().size() > 1) world_.connect(lanes_.emplace(members_, world_, mail_));
+}
 
 Group::~Group() {
     close();
 }
 
 void Group::run(const Signature& signature, const Collective& collective) {
-    queue_.run(signature.kind, [&] { collective(world_); });
+    queue_.run(signature.kind, [&] {
+        Turn turn(world_);
+        collective(world_);
+    });
 }
 
 bool Group::submit(const Signature& signature, Collective collective, Promise promise) {
-    auto task = [this, collective = std::move(collective)] { collective(world_); };
+    auto task = [this, collective = std::move(collective)] {
+        Turn turn(world_);
+        collective(world_);
+    };
     return queue_.submit(signature, patience_, std::move(task), std::move(promise));
 }
 
@@ -44,6 +83,7 @@ void Group::close() {
     queue_.close();
     mail_.close();
     announcer_.close();
+    lookout_.close();
 }
 
 void leave_cell(const std::vector<std::shared_ptr<Group>>& groups, std::int64_t number) {

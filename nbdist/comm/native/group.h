@@ -6,6 +6,7 @@
 #include "announcer.h"
 #include "collectives.h"
 #include "exchange.h"
+#include "lanes.h"
 #include "queue.h"
 
 namespace nbdist {
@@ -14,6 +15,8 @@ struct GroupOptions {
     std::chrono::milliseconds limit{0};     // give a wait up after this; 0 never
     std::chrono::milliseconds patience{0};  // run asynchronous work inline if all come within this
     Vigil::Signals signals = nullptr;
+    std::vector<int> hosts;   // the number of each rank's host; empty when there is one
+    std::vector<Link> links;  // to every rank of another host
 };
 
 class Group {
@@ -47,12 +50,14 @@ class Group {
     std::shared_ptr<Endpoint> endpoint_;
     Members members_;
     std::shared_ptr<Group> parent_;
+    Lookout lookout_;
     Vigil vigil_;
     World world_;
     std::chrono::milliseconds patience_;
     Announcer announcer_;
     Queue queue_;
     Mail mail_;
+    std::optional<Lanes> lanes_;
 };
 
 // Leave a cell in all of a rank's groups, once what was issued in it is done. Ranks that leave never wait

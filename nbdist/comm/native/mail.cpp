@@ -1,28 +1,51 @@
 #include "mail.h"
 
+#include <poll.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 
-#include "copy.h"
 #include "world.h"
 
 namespace nbdist {
 
-Mail::Mail(const Members& members, Vigil& vigil, Announcer& announcer)
+namespace {
+
+constexpr int looks = 50;
+
+}  // namespace
+
+Mail::Mail(const Members& members, Vigil& vigil, Announcer& announcer, Lookout& lookout,
+           std::vector<Link>& links)
     : members_(members),
       vigil_(vigil),
       announcer_(announcer),
+      lookout_(lookout),
+      channels_(members.size()),
+      wires_(members.size()),
+      spans_hosts_(!links.empty()),
       outgoing_(members.size()),
       arrivals_(members.size()),
-      arrived_(members.size()) {}
+      arrived_(members.size()) {
+    for (Link& link : links) {
+        auto wire = std::make_unique<Wire>(std::move(link.data));
+        lookout.add(wire->fd());
+        wires_[link.peer] = wire.get();
+        channels_[link.peer] = std::move(wire);
+    }
+    for (int peer : members.neighbours()) channels_[peer] = std::make_unique<Pieces>(members, peer);
+}
 
-std::shared_ptr<Ticket> Mail::post_send(int to, std::int64_t tag, const void* data, std::size_t bytes) {
+std::shared_ptr<Ticket> Mail::post_send(int to, std::int64_t tag, const void* data, std::size_t bytes,
+                                        bool held) {
     vigil_.check(Kind::send);
     auto ticket = std::make_shared<Ticket>(Kind::send);
     std::lock_guard lock(mutex_);
     members_.cursor(members_.rank(), to).posted.fetch_add(1, std::memory_order_release);
-    outgoing_[to].push_back({ticket, tag, static_cast<const std::byte*>(data), bytes, 0});
+    outgoing_[to].push_back({ticket, tag, static_cast<const std::byte*>(data), bytes, 0, held});
     push(to);
+    tell_finished();
     return ticket;
 }
 
@@ -57,61 +80,79 @@ void Mail::progress() {
         push(peer);
         pull(peer);
     }
+    find_broken();
+    tell_finished();
 }
 
 void Mail::push(int to) {
-    MailCursor& cursor = members_.cursor(members_.rank(), to);
     while (!outgoing_[to].empty()) {
         Outgoing& message = outgoing_[to].front();
-        const std::uint64_t sent = cursor.sent.load(std::memory_order_relaxed);
-        if (sent - cursor.taken.load(std::memory_order_acquire) == mail_count) break;
-        const std::size_t length = std::min(mail_payload, message.total - message.done);
-        std::byte* piece = members_.mail(members_.rank(), to, sent);
-        *reinterpret_cast<MailHeader*>(piece) = {message.tag, message.total, length};
-        copy_to_slot(piece + sizeof(MailHeader), message.data + message.done, length, true);
-        cursor.sent.store(sent + 1, std::memory_order_release);
-        members_.control(to).mail_bell.ring();
-        message.done += length;
-        if (to != members_.rank()) count_moved(length);
-        if (message.done < message.total) continue;
+        const std::uint64_t before = message.done;
+        const Envelope envelope{message.tag, message.total};
+        const bool whole = channels_[to]->send(envelope, message.data, message.done, message.held);
+        if (to != members_.rank() && message.tag != accord_tag) count_moved(message.done - before);
+        if (!whole) break;
         message.ticket->finish(nullptr);
+        finished_ = true;
         outgoing_[to].pop_front();
     }
 }
 
+// Whether anybody asks for what comes from a peer. If not it is left in the channel, where it holds the
+// sender back.
+bool Mail::wanted(int from) const {
+    if (!arrivals_[from].empty() && arrivals_[from].back().receiver != nullptr) return true;
+    return std::any_of(posted_.begin(), posted_.end(), [&](const auto& incoming) {
+        return incoming->from == from || incoming->from == any_source;
+    });
+}
+
 void Mail::pull(int from) {
-    // Nobody asks for anything: leave it in the channel, where it holds the sender back.
-    auto wanted = [&] {
-        if (!arrivals_[from].empty() && arrivals_[from].back().receiver != nullptr) return true;
-        return std::any_of(posted_.begin(), posted_.end(), [&](const auto& incoming) {
-            return incoming->from == from || incoming->from == any_source;
-        });
-    };
-    MailCursor& cursor = members_.cursor(from, members_.rank());
-    while (true) {
-        const std::uint64_t taken = cursor.taken.load(std::memory_order_relaxed);
-        if (cursor.sent.load(std::memory_order_acquire) == taken || !wanted()) return;
-        const std::byte* piece = members_.mail(from, members_.rank(), taken);
-        const MailHeader header = *reinterpret_cast<const MailHeader*>(piece);
-        auto& arrivals = arrivals_[from];
+    Channel& channel = *channels_[from];
+    auto& arrivals = arrivals_[from];
+    while (wanted(from)) {
         if (arrivals.empty() || arrivals.back().done == arrivals.back().total) {
-            Arrival arrival{header.tag, header.total, 0, match(from, header.tag, header.total), {}};
-            if (arrival.receiver == nullptr) arrival.aside.resize(header.total);
+            const Envelope* head = channel.head();
+            if (head == nullptr) break;
+            Arrival arrival{head->tag, head->total, 0, match(from, head->tag, head->total), {}};
+            if (arrival.receiver == nullptr) arrival.aside.resize(head->total);
             arrivals.push_back(std::move(arrival));
         }
         Arrival& arrival = arrivals.back();
-        std::byte* to = arrival.aside.empty() && arrival.receiver != nullptr ? arrival.receiver->data
-                                                                             : arrival.aside.data();
-        if (header.bytes > 0) std::memcpy(to + arrival.done, piece + sizeof(MailHeader), header.bytes);
-        arrival.done += header.bytes;
-        cursor.taken.store(taken + 1, std::memory_order_release);
-        members_.control(from).mail_bell.ring();
-        if (arrival.done == arrival.total) ++arrived_[from];
-        if (arrival.done == arrival.total && arrival.receiver != nullptr) {
+        std::byte* place = arrival.aside.empty() && arrival.receiver != nullptr ? arrival.receiver->data
+                                                                                : arrival.aside.data();
+        if (!channel.receive(place, arrival.done)) break;
+        ++arrived_[from];
+        if (arrival.receiver != nullptr) {
             hand_over(from, arrival);
             arrivals.pop_back();
         }
     }
+    if (wires_[from] == nullptr) return;
+    // For the vigil: a peer that has left is gone when what it sent before has come.
+    const std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
+    members_.cursor(from, members_.rank())
+        .taken.store(wires_[from]->ended() ? all : arrived_[from], std::memory_order_release);
+}
+
+// A connection that fails by itself; where the peer's process or host is gone, the lookout will know.
+void Mail::find_broken() {
+    for (int peer = 0; spans_hosts_ && peer < members_.size(); ++peer) {
+        if (wires_[peer] == nullptr || !wires_[peer]->failed()) continue;
+        Presence& mirror = members_.control(peer).presence;
+        const auto since = std::chrono::steady_clock::now() - wires_[peer]->failed_at();
+        if (since < 5 * Vigil::slice || mirror.closed.load(std::memory_order_acquire) != 0) continue;
+        std::uint32_t none = 0;
+        mirror.lost.compare_exchange_strong(none, static_cast<std::uint32_t>(Loss::broken));
+    }
+}
+
+// Wake whoever else of this process waits for what this thread has brought to its end.
+void Mail::tell_finished() {
+    if (!finished_ || !spans_hosts_) return;
+    finished_ = false;
+    members_.own().mail_bell.ring();
+    if (polling_) lookout_.nudge();
 }
 
 // The first receive posted for this sender and tag.
@@ -142,6 +183,7 @@ void Mail::hand_over(int from, Arrival& arrival) {
     if (!arrival.aside.empty()) std::memcpy(receiver.data, arrival.aside.data(), arrival.total);
     receiver.ticket->source = from;
     receiver.ticket->finish(nullptr);
+    finished_ = true;
 }
 
 // Whether a peer has posted a message to us that has not arrived.
@@ -157,9 +199,50 @@ Waiting Mail::complete(Waiting waiting) {
     return waiting;
 }
 
+// Wait, driving messages. Between hosts every look is a system call, so there is little spinning.
+void Mail::watch_over(std::span<const Waiting> waiting, const Vigil::Check& ready) {
+    if (!spans_hosts_) return vigil_.wait(members_.own().mail_bell, waiting, ready);
+    for (int i = 0; i < looks; ++i) {
+        if (ready()) return;
+        sched_yield();
+    }
+    vigil_.watch_over([this](const Vigil::Check& there) { nap(there); }, waiting, ready);
+}
+
+// Sleep on the wires themselves, which wakes at once; but one thread only, and not while something may come
+// from a rank of this host. Else sleep on the bell, and have the lookout ring it.
+void Mail::nap(const Vigil::Check& ready) {
+    std::vector<pollfd> polled{{lookout_.nudged(), POLLIN, 0}};
+    bool needs_bell = false;
+    std::unique_lock lock(mutex_);
+    for (int peer = 0; peer < members_.size(); ++peer) {
+        const Wire* wire = wires_[peer];
+        const bool in = wanted(peer) && (wire == nullptr || !wire->ended());
+        const bool out = !outgoing_[peer].empty() && (wire == nullptr || !wire->failed());
+        if (wire == nullptr)
+            needs_bell |= in || out;
+        else if (in || out)
+            polled.push_back({wire->fd(), static_cast<short>((in ? POLLIN : 0) | (out ? POLLOUT : 0)), 0});
+    }
+    if (needs_bell || polling_) {
+        lock.unlock();
+        for (std::size_t i = 1; i < polled.size(); ++i)
+            lookout_.ring_when_ready(polled[i].fd, static_cast<std::uint32_t>(polled[i].events));
+        members_.own().mail_bell.sleep(Vigil::slice, ready);
+        return;
+    }
+    polling_ = true;
+    lock.unlock();
+    if (!ready()) poll(polled.data(), polled.size(), static_cast<int>(Vigil::slice.count()));
+    lookout_.calm();
+    lock.lock();
+    polling_ = false;
+}
+
 void Mail::wait(const std::shared_ptr<Ticket>& ticket, const Waiting& waiting) {
+    const Waiting completed = complete(waiting);
     try {
-        vigil_.wait(members_.own().mail_bell, complete(waiting), [&] {
+        watch_over(std::span(&completed, 1), [&] {
             if (ticket->done()) return true;
             std::lock_guard lock(mutex_);
             progress();
@@ -219,7 +302,7 @@ void Mail::run() {
         lock.unlock();
         std::exception_ptr error;
         try {
-            vigil_.wait(members_.own().mail_bell, waiting, [this, seen] {
+            watch_over(waiting, [this, seen] {
                 std::lock_guard guard(mutex_);
                 progress();
                 if (entrustments_ != seen) return true;
@@ -254,6 +337,19 @@ void Mail::close() {
         courier = std::move(courier_);
     }
     if (courier.joinable()) courier.join();
+    if (spans_hosts_ && !vigil_.aborted()) linger();
+}
+
+// Until the other hosts have what was sent: a connection that is closed with something unread in it takes
+// along what has not been delivered.
+void Mail::linger() {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    for (const Wire* wire : wires_) {
+        if (wire == nullptr) continue;
+        pollfd failure{wire->fd(), 0, 0};
+        while (!wire->acknowledged() && std::chrono::steady_clock::now() < until)
+            if (poll(&failure, 1, 1) != 0) break;
+    }
 }
 
 }  // namespace nbdist

@@ -1,32 +1,46 @@
 // Messages between two ranks, outside the order of the collectives.
 //
-// Each direction between two ranks has a channel of two pieces in the sender's segment. Whoever waits
-// moves everything that can move, in both directions, so two ranks that send to each other first both
-// get on. Messages of one pair and tag arrive in the order sent.
+// Between two ranks of a host they go through shared memory, between hosts over a socket (channel.h,
+// wire.h). Whoever waits moves everything that can move, in both directions, so two ranks that send to each
+// other first both get on. Messages of one pair and tag arrive in the order sent.
 #pragma once
 
+#include <limits>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "announcer.h"
 #include "ticket.h"
+#include "wire.h"
 
 namespace nbdist {
 
-constexpr std::int64_t exchange_tag = -1;  // of messages inside a collective; users' tags are >= 0
+// Of messages inside a collective; users' tags are >= 0.
+constexpr std::int64_t exchange_tag = -1;
+constexpr std::int64_t lane_tag = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t accord_tag = lane_tag + 1;
 
 class Mail {
   public:
-    Mail(const Members& members, Vigil& vigil, Announcer& announcer);
+    // `links` loses its data sockets.
+    Mail(const Members& members, Vigil& vigil, Announcer& announcer, Lookout& lookout,
+         std::vector<Link>& links);
     ~Mail() { close(); }
+    int rank() const { return members_.rank(); }
+    int size() const { return members_.size(); }
 
-    std::shared_ptr<Ticket> post_send(int to, std::int64_t tag, const void* data, std::size_t bytes);
+    // A message that is held may go with the next one to that peer, for which it needs no wait.
+    std::shared_ptr<Ticket> post_send(int to, std::int64_t tag, const void* data, std::size_t bytes,
+                                      bool held = false);
     std::shared_ptr<Ticket> post_recv(int from, std::int64_t tag, void* data, std::size_t bytes);
 
     // Drive messages until this one is done.
     void wait(const std::shared_ptr<Ticket>& ticket, const Waiting& waiting);
+    // Touch the memory of this one no more.
+    void forget(const std::shared_ptr<Ticket>& ticket);
     // Let the courier thread drive it.
     void entrust(Promise promise, const Waiting& waiting);
     // Wait until the courier has nothing left to send, or to receive.
@@ -39,7 +53,8 @@ class Mail {
         std::shared_ptr<Ticket> ticket;
         std::int64_t tag;
         const std::byte* data;
-        std::size_t total, done;
+        std::uint64_t total, done;
+        bool held;
     };
     struct Incoming {  // posted by a receiver
         std::shared_ptr<Ticket> ticket;
@@ -50,7 +65,7 @@ class Mail {
     };
     struct Arrival {  // a message on its way in, or come before anybody asked for it
         std::int64_t tag;
-        std::size_t total, done;
+        std::uint64_t total, done;
         std::shared_ptr<Incoming> receiver;  // null: kept aside
         std::vector<std::byte> aside;
     };
@@ -62,10 +77,15 @@ class Mail {
     void progress();
     void push(int to);
     void pull(int from);
+    bool wanted(int from) const;
+    void tell_finished();
+    void find_broken();
+    void linger();
+    void watch_over(std::span<const Waiting> waiting, const Vigil::Check& ready);
+    void nap(const Vigil::Check& ready);
     std::shared_ptr<Incoming> match(int from, std::int64_t tag, std::size_t total);
     bool fits(int from, const Incoming& incoming, std::size_t total);
     void hand_over(int from, Arrival& arrival);
-    void forget(const std::shared_ptr<Ticket>& ticket);
     bool is_owed_by(int peer);
     Waiting complete(Waiting waiting);
     void run();
@@ -73,7 +93,13 @@ class Mail {
     const Members& members_;
     Vigil& vigil_;
     Announcer& announcer_;
+    Lookout& lookout_;
     std::mutex mutex_;
+    std::vector<std::unique_ptr<Channel>> channels_;  // by peer
+    std::vector<Wire*> wires_;                        // the same, where they are wires
+    bool spans_hosts_ = false;
+    bool polling_ = false;                       // a thread sleeps on the wires themselves
+    bool finished_ = false;                      // something others may wait for
     std::vector<std::list<Outgoing>> outgoing_;  // by destination
     std::vector<std::list<Arrival>> arrivals_;   // by source; the last may be incomplete
     std::vector<std::uint64_t> arrived_;         // by source; whole messages

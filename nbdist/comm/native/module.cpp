@@ -92,21 +92,30 @@ void require_fold(DType type, Op op) {
 class Handle {
   public:
     Handle(std::shared_ptr<Endpoint> endpoint, const std::vector<std::string>& addresses, int rank,
-           const std::vector<nb::bytes>& digests, const Handle* parent, double limit, double patience) {
+           const std::vector<nb::bytes>& digests, const Handle* parent, double limit, double patience,
+           const std::vector<int>& hosts, const std::vector<std::tuple<int, int, int>>& links) {
+        GroupOptions options;
+        for (const auto& [peer, control, data] : links)
+            options.links.push_back({peer, Socket(control), Socket(data)});
         std::vector<Address> parsed;
-        for (const std::string& text : addresses) parsed.push_back(Address::parse(text));
+        for (std::size_t peer = 0; peer < addresses.size(); ++peer) {
+            const bool remote = hosts.size() == addresses.size() && rank >= 0 &&
+                                static_cast<std::size_t>(rank) < hosts.size() && hosts[peer] != hosts[rank];
+            parsed.push_back(remote ? Address{} : Address::parse(addresses[peer]));
+        }
         std::vector<Digest> checked;
         for (const nb::bytes& digest : digests) {
             if (digest.size() != digest_bytes) throw nb::value_error("a digest has 32 bytes");
             std::memcpy(checked.emplace_back().data(), digest.c_str(), digest_bytes);
         }
-        GroupOptions options;
+        options.hosts = hosts;
         options.limit = std::chrono::milliseconds(static_cast<std::int64_t>(limit * 1000));
         options.patience = std::chrono::milliseconds(static_cast<std::int64_t>(patience * 1000));
         options.signals = run_signal_handlers;
         std::shared_ptr<Group> above = parent == nullptr ? nullptr : parent->group();
         nb::gil_scoped_release nogil;
-        group_ = std::make_shared<Group>(std::move(endpoint), parsed, rank, checked, above, options);
+        group_ =
+            std::make_shared<Group>(std::move(endpoint), parsed, rank, checked, above, std::move(options));
     }
     ~Handle() { close(); }
 
@@ -296,7 +305,7 @@ void leave_cell_in(const std::vector<const Handle*>& handles, std::int64_t numbe
 }  // namespace
 
 NB_MODULE(_native, m) {
-    m.doc() = "Collectives between the processes of one host, over shared memory.";
+    m.doc() = "Collectives: over shared memory within a host, over sockets between hosts.";
     nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
         try {
             translate(pointer);
@@ -330,9 +339,11 @@ NB_MODULE(_native, m) {
     const auto then = "then"_a = nb::none();
     nb::class_<Handle>(m, "Group", "Ranks that communicate.")
         .def(nb::init<std::shared_ptr<Endpoint>, const std::vector<std::string>&, int,
-                      const std::vector<nb::bytes>&, const Handle*, double, double>(),
+                      const std::vector<nb::bytes>&, const Handle*, double, double, const std::vector<int>&,
+                      const std::vector<std::tuple<int, int, int>>&>(),
              "endpoint"_a, "addresses"_a, "rank"_a, "digests"_a, "parent"_a.none() = nb::none(),
-             "limit"_a = 0.0, "patience"_a = 0.0)
+             "limit"_a = 0.0, "patience"_a = 0.0, "hosts"_a = std::vector<int>(),
+             "links"_a = std::vector<std::tuple<int, int, int>>())
         .def("all_reduce", &Handle::all_reduce, "data"_a, "count"_a, "dtype"_a, "op"_a, then)
         .def("reduce", &Handle::reduce, "data"_a, "count"_a, "dtype"_a, "op"_a, "root"_a, then)
         .def("broadcast", &Handle::broadcast, "data"_a, "count"_a, "dtype"_a, "root"_a, then)

@@ -7,20 +7,46 @@
 
 #include <algorithm>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace nbdist {
 
 namespace {
 
 int forks = 0;
-[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+
+// Never destroyed: threads may still fork while the process ends.
+struct Kept {
+    std::mutex mutex;
+    std::vector<int> fds;
+};
+Kept& kept = *new Kept;
+
+[[maybe_unused]] const int registered = pthread_atfork([] { kept.mutex.lock(); }, [] { kept.mutex.unlock(); },
+                                                       [] {
+                                                           ++forks;
+                                                           for (int fd : kept.fds) close(fd);
+                                                           kept.fds.clear();
+                                                           kept.mutex.unlock();
+                                                       });
 
 }  // namespace
 
 Fd::~Fd() {
     if (fd_ >= 0) close(fd_);
+}
+
+void keep_from_children(int fd) {
+    std::lock_guard lock(kept.mutex);
+    kept.fds.push_back(fd);
+}
+
+void forget_descriptor(int fd) {
+    std::lock_guard lock(kept.mutex);
+    std::erase(kept.fds, fd);
 }
 
 std::optional<std::uint64_t> start_time(pid_t pid) {

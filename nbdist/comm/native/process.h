@@ -22,10 +22,17 @@ class Fd {
     ~Fd();
     int get() const { return fd_; }
     explicit operator bool() const { return fd_ >= 0; }
+    // Let go of it without closing it.
+    int release() { return std::exchange(fd_, -1); }
 
   private:
     int fd_ = -1;
 };
+
+// Close a descriptor in whatever children this process forks, until it is forgotten: a connection must
+// end with its rank, not with the last of the rank's children.
+void keep_from_children(int fd);
+void forget_descriptor(int fd);
 
 // When a process started, in clock ticks since boot; nothing when there is no such process. With the
 // process id it names one process for ever.

@@ -8,7 +8,8 @@
 namespace nbdist {
 
 // The first half of allreduce: block b of my slot holds, for each other rank, a piece of its input.
-void reduce_scatter(World& world, const void* const* in, void* out, std::size_t count, DType type, Op op) {
+void in_host::reduce_scatter(World& world, const void* const* in, void* out, std::size_t count, DType type,
+                             Op op) {
     Operation operation(world, {.kind = Kind::reduce_scatter, .op = op, .type = type, .count = count});
     const int me = world.rank();
     const std::size_t width = size_of(type);

@@ -20,7 +20,7 @@ namespace nbdist {
 namespace {
 
 constexpr char magic[8] = {'n', 'b', 'd', 'i', 's', 't', 's', 'h'};
-constexpr std::uint32_t version = 2;
+constexpr std::uint32_t version = 3;
 
 [[noreturn]] void fail(const std::string& what) {
     throw std::system_error(errno, std::generic_category(), what);
@@ -70,8 +70,16 @@ Address Address::parse(const std::string& text) {
     return address;
 }
 
-Segment::Segment(int fd, std::size_t bytes) : bytes_(bytes), generation_(generation()) {
-    void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+Segment::Segment(int fd, std::size_t bytes)
+    : Segment(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0), bytes) {}
+
+Segment Segment::mirror(std::size_t bytes) {
+    return Segment(
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+        bytes);
+}
+
+Segment::Segment(void* base, std::size_t bytes) : bytes_(bytes), generation_(generation()) {
     if (base == MAP_FAILED) fail("mapping a segment of shared memory");
     base_ = static_cast<std::byte*>(base);
     // A forked child (a DataLoader's worker) is no rank.

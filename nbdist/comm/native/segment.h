@@ -29,6 +29,8 @@ struct Address {
 class Segment {
   public:
     Segment(int fd, std::size_t bytes);
+    // Memory of this process alone, zeroed, for what is known of a rank of another host.
+    static Segment mirror(std::size_t bytes);
     ~Segment();
     Segment(Segment&& other) noexcept;
     Segment(const Segment&) = delete;
@@ -37,6 +39,8 @@ class Segment {
     std::byte* at(std::size_t offset) const { return base_ + offset; }
 
   private:
+    Segment(void* base, std::size_t bytes);
+
     std::byte* base_;
     std::size_t bytes_;
     int generation_;

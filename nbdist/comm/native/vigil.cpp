@@ -19,6 +19,24 @@ void raise_to(std::atomic<std::int64_t>& point, std::int64_t number) {
     }
 }
 
+// What happened to a rank that is no more, or is not to be reached.
+std::string how_it_ended(const Members& members, int peer) {
+    const Presence& presence = members.control(peer).presence;
+    switch (static_cast<Loss>(presence.lost.load(std::memory_order_acquire))) {
+        case Loss::died:
+            return rank_name(peer) + " died";
+        case Loss::silent:
+            return "the host of " + rank_name(peer) + " does not answer";
+        case Loss::broken:
+            return "the connection to " + rank_name(peer) + " broke";
+        case Loss::none:
+            break;
+    }
+    const bool closed = presence.closed.load(std::memory_order_acquire) != 0;
+    return rank_name(peer) + (closed ? " ended" : " died") + " (process " +
+           std::to_string(members.address(peer).pid) + ")";
+}
+
 std::string what_next(const std::string& operation, const std::string& reason) {
     return operation + " was released: " + reason +
            "; this group is over, so run the next cell or form a new group";
@@ -26,15 +44,17 @@ std::string what_next(const std::string& operation, const std::string& reason) {
 
 }  // namespace
 
-Vigil::Vigil(const Members& members, const Vigil* parent, std::chrono::milliseconds limit, Signals signals)
+Vigil::Vigil(const Members& members, Lookout& lookout, const Vigil* parent, std::chrono::milliseconds limit,
+             Signals signals)
     : members_(members),
+      lookout_(lookout),
       parent_(parent),
       limit_(limit),
       signals_(signals),
-      obituary_(members.control(0).obituary) {
+      obituary_(members.obituary()) {
     // With a core for every rank the peer is running and answers soon. Without, it may be waiting for
     // this very core.
-    const bool room = members.size() <= usable_cores();
+    const bool room = static_cast<int>(members.neighbours().size()) <= usable_cores();
     spins_ = room ? 2000 : 20;
     yields_ = room ? 0 : 4;
 }
@@ -51,10 +71,10 @@ void Vigil::yield() {
     sched_yield();
 }
 
-void Vigil::watch_over(Bell& bell, std::span<const Waiting> waiting, const Ready& ready) {
+void Vigil::watch_over(const Nap& nap, std::span<const Waiting> waiting, const Check& ready) {
     const auto began = std::chrono::steady_clock::now();
     while (true) {
-        bell.sleep(slice, [&] { return ready() || over(); });
+        nap([&] { return ready() || over(); });
         if (ready()) return;
         look(waiting, ready);
         if (limit_.count() > 0 && std::chrono::steady_clock::now() - began > limit_) {
@@ -68,7 +88,7 @@ void Vigil::watch_over(Bell& bell, std::span<const Waiting> waiting, const Ready
 }
 
 // Each cause is looked at before `ready` once more: what a peer did before it died or left still counts.
-void Vigil::look(std::span<const Waiting> waiting, const Ready& ready) {
+void Vigil::look(std::span<const Waiting> waiting, const Check& ready) {
     if (over()) {
         if (ready()) return;
         raise(waiting.front().kind);
@@ -80,18 +100,17 @@ void Vigil::look(std::span<const Waiting> waiting, const Ready& ready) {
     run_signals(waiting.front().kind);
 }
 
-void Vigil::look_for_dead(const Waiting& waiting, const Ready& ready) {
+void Vigil::look_for_dead(const Waiting& waiting, const Check& ready) {
     for (int peer : members_.find_dead()) {
         // A rank that closed its group and then ended is missed only by those who wait for it.
         const bool closed = members_.control(peer).presence.closed.load(std::memory_order_acquire) != 0;
         if ((closed && peer != waiting.peer) || ready()) continue;
-        abort(peer, rank_name(peer) + (closed ? " ended" : " died") + " (process " +
-                        std::to_string(members_.address(peer).pid) + ") while " + here(waiting));
+        abort(peer, how_it_ended(members_, peer) + " while " + here(waiting));
         raise(waiting.kind);
     }
 }
 
-void Vigil::look_for_gone(const Waiting& waiting, const Ready& ready) {
+void Vigil::look_for_gone(const Waiting& waiting, const Check& ready) {
     if (waiting.peer == any_source) {
         for (int peer = 0; peer < members_.size(); ++peer)
             if (peer != members_.rank() && !is_gone(waiting, peer)) return;
@@ -116,9 +135,18 @@ void Vigil::look_for_gone(const Waiting& waiting, const Ready& ready) {
 
 // Whether nothing of what is waited for will come from this peer any more.
 bool Vigil::is_gone(const Waiting& waiting, int peer) const {
+    if (waiting.kind != Kind::send && is_arriving(peer)) return false;
     if (members_.control(peer).presence.closed.load(std::memory_order_acquire) != 0) return true;
     if (!waiting.owes) return has_left(peer);
     return has_come_to(peer, &Presence::leaving) && !waiting.owes(peer);
+}
+
+// Whether something that a rank of another host has sent is still on its way: that it has left the cell or
+// the group comes over another connection, and may be here first.
+bool Vigil::is_arriving(int peer) const {
+    if (!members_.is_remote(peer)) return false;
+    const MailCursor& cursor = members_.cursor(peer, members_.rank());
+    return cursor.posted.load(std::memory_order_acquire) > cursor.taken.load(std::memory_order_acquire);
 }
 
 std::string Vigil::here(const Waiting& waiting) const {
@@ -145,16 +173,8 @@ void Vigil::run_signals(Kind kind) {
 }
 
 void Vigil::abort(int rank, const std::string& reason, bool mismatch) {
-    std::uint32_t alive = Obituary::alive;
-    if (obituary_.state.compare_exchange_strong(alive, Obituary::claimed)) {
-        obituary_.rank = rank;
-        obituary_.mismatch = mismatch;
-        const std::size_t length = std::min(reason.size(), reason_bytes - 1);
-        std::memcpy(obituary_.reason, reason.data(), length);
-        obituary_.reason[length] = '\0';
-        obituary_.state.store(Obituary::written, std::memory_order_release);
-    }
-    members_.ring_all();
+    // Each rank tells the other hosts what it wrote itself; what it heard from one, all have heard.
+    if (members_.bury(rank, reason, mismatch)) lookout_.tell_obituary();
 }
 
 bool Vigil::aborted() const {
@@ -181,10 +201,15 @@ void Vigil::raise(Kind kind) const {
     throw Aborted(what_next(name_of(kind), reason), obituary_.rank, name_of(kind));
 }
 
+void Vigil::tell_presence() {
+    members_.ring_all();
+    lookout_.tell_presence();
+}
+
 void Vigil::leave() {
     left_.store(true, std::memory_order_release);
     members_.own().presence.closed.store(1, std::memory_order_release);
-    members_.ring_all();
+    tell_presence();
 }
 
 void Vigil::enter_cell(std::int64_t number) {
@@ -193,7 +218,7 @@ void Vigil::enter_cell(std::int64_t number) {
 
 void Vigil::stop_issuing(std::int64_t number) {
     raise_to(members_.own().presence.leaving, number);
-    members_.ring_all();
+    tell_presence();
 }
 
 void Vigil::leave_cell(std::int64_t number) {

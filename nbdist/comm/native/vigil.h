@@ -11,7 +11,7 @@
 #include <string>
 
 #include "errors.h"
-#include "members.h"
+#include "lookout.h"
 
 namespace nbdist {
 
@@ -34,7 +34,11 @@ class Vigil {
     using Signals = void (*)();
 
     // `parent` is the group this one was split from: its end is ours too. No limit when `limit` is 0.
-    Vigil(const Members& members, const Vigil* parent, std::chrono::milliseconds limit, Signals signals);
+    Vigil(const Members& members, Lookout& lookout, const Vigil* parent, std::chrono::milliseconds limit,
+          Signals signals);
+
+    using Check = std::function<bool()>;
+    using Nap = std::function<void(const Check& ready)>;
 
     // Return when `ready()` holds; throw when one of what is waited for will never come.
     template <class Ready>
@@ -47,12 +51,15 @@ class Vigil {
             if (ready()) return;
             yield();
         }
-        watch_over(bell, waiting, std::ref(ready));
+        watch_over([&bell](const Check& there) { bell.sleep(slice, there); }, waiting, std::ref(ready));
     }
     template <class Ready>
     void wait(Bell& bell, const Waiting& waiting, Ready&& ready) {
         wait(bell, std::span(&waiting, 1), ready);
     }
+
+    // The same without spinning, asleep in another way: `nap(ready)` returns after a slice at the latest.
+    void watch_over(const Nap& nap, std::span<const Waiting> waiting, const Check& ready);
 
     // Throw if the group is over.
     void check(Kind kind) const {
@@ -79,20 +86,20 @@ class Vigil {
     bool has_left(int peer) const;
 
   private:
-    using Ready = std::function<bool()>;
-
     [[noreturn]] void raise(Kind kind) const;
-    void watch_over(Bell& bell, std::span<const Waiting> waiting, const Ready& ready);
-    void look(std::span<const Waiting> waiting, const Ready& ready);
-    void look_for_dead(const Waiting& waiting, const Ready& ready);
-    void look_for_gone(const Waiting& waiting, const Ready& ready);
+    void look(std::span<const Waiting> waiting, const Check& ready);
+    void look_for_dead(const Waiting& waiting, const Check& ready);
+    void look_for_gone(const Waiting& waiting, const Check& ready);
     bool is_gone(const Waiting& waiting, int peer) const;
+    bool is_arriving(int peer) const;
+    void tell_presence();
     std::string here(const Waiting& waiting) const;
     bool has_come_to(int peer, std::atomic<std::int64_t> Presence::* point) const;
     static void pause();
     static void yield();
 
     const Members& members_;
+    Lookout& lookout_;
     const Vigil* parent_;
     std::chrono::milliseconds limit_;
     Signals signals_;

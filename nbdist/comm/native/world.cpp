@@ -1,5 +1,7 @@
 #include "world.h"
 
+#include <algorithm>
+
 namespace nbdist {
 
 namespace {
@@ -18,8 +20,10 @@ std::string describe(const Signature& signature) {
 
 }  // namespace
 
-World::World(const Members& members, Vigil& vigil) : members_(members), vigil_(vigil) {
-    for (int peer = 0; peer < size(); ++peer) {
+World::World(const Members& members, Vigil& vigil)
+    : members_(members), vigil_(vigil), ranks_(members.neighbours()) {
+    rank_ = static_cast<int>(std::find(ranks_.begin(), ranks_.end(), members.rank()) - ranks_.begin());
+    for (int peer : ranks_) {
         Control& control = members.control(peer);
         vigil.wait(control.progress_bell, Waiting{Kind::form, peer},
                    [&] { return control.presence.ready.load(std::memory_order_acquire) != 0; });
@@ -41,6 +45,8 @@ void World::open(const Signature& signature) {
     vigil_.check(signature.kind);
     Progress& own = members_.own().progress;
     signature_ = signature;
+    if (named_ <= turn_) called_ = signature.kind;
+    named_ = turn_ + 1;
     own.signatures[sequence_ % 2] = signature;
     publish(&Progress::opened, sequence_);
 }
@@ -48,7 +54,7 @@ void World::open(const Signature& signature) {
 bool World::all_open(std::chrono::milliseconds patience) {
     const auto until = std::chrono::steady_clock::now() + patience;
     for (int peer = 0; peer < size(); ++peer) {
-        Control& control = members_.control(peer);
+        Control& control = this->control(peer);
         auto here = [&] { return control.progress.opened.load(std::memory_order_acquire) > sequence_; };
         while (!here()) {
             const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -63,24 +69,28 @@ bool World::all_open(std::chrono::milliseconds patience) {
 void World::agree() {
     for (int peer = 0; peer < size(); ++peer) {
         await(peer, &Progress::opened, sequence_);
-        const Signature theirs = members_.control(peer).progress.signatures[sequence_ % 2];
+        const Signature theirs = control(peer).progress.signatures[sequence_ % 2];
         if (theirs == signature_) continue;
         // Told from the lower rank's side, so that both ranks of a pair say the same.
-        const int low = std::min(peer, rank()), high = std::max(peer, rank());
-        const Signature& first = low == rank() ? signature_ : theirs;
-        const Signature& second = low == rank() ? theirs : signature_;
-        const std::string reason = "ranks issued different collectives: rank " + std::to_string(low) + " " +
-                                   describe(first) + ", rank " + std::to_string(high) + " " +
-                                   describe(second) + "; call the same ones in the same order on every rank";
-        vigil_.abort(high, reason, true);
-        vigil_.check(signature_.kind);
+        if (peer < rank())
+            refuse(ranks_[peer], theirs, members_.rank(), signature_);
+        else
+            refuse(members_.rank(), signature_, ranks_[peer], theirs);
     }
+}
+
+void World::refuse(int member, const Signature& theirs, int other, const Signature& others) {
+    const std::string reason = "ranks issued different collectives: rank " + std::to_string(member) + " " +
+                               describe(theirs) + ", rank " + std::to_string(other) + " " + describe(others) +
+                               "; call the same ones in the same order on every rank";
+    vigil_.abort(other, reason, true);
+    vigil_.check(called_);
+    throw Mismatch(reason);
 }
 
 bool World::all_through(Counter counter, std::uint64_t block) const {
     for (int peer = 0; peer < size(); ++peer)
-        if (peer != rank() &&
-            (members_.control(peer).progress.*counter).load(std::memory_order_acquire) <= block)
+        if (peer != rank() && (control(peer).progress.*counter).load(std::memory_order_acquire) <= block)
             return false;
     return true;
 }
@@ -91,14 +101,18 @@ void World::await_free(std::uint64_t block) {
 }
 
 void World::await(int peer, Counter counter, std::uint64_t block) {
-    Control& control = members_.control(peer);
+    Control& control = this->control(peer);
     auto through = [&] { return (control.progress.*counter).load(std::memory_order_acquire) > block; };
     if (through()) return;
+    vigil_.wait(control.progress_bell, waiting_for(ranks_[peer]), through);
+}
+
+Waiting World::waiting_for(int member) const {
     auto owes = [this](int peer) {
         const Presence& presence = members_.control(peer).presence;
-        return presence.issued.load(std::memory_order_acquire) > sequence_ && !vigil_.has_left(peer);
+        return presence.issued.load(std::memory_order_acquire) > turn_ && !vigil_.has_left(peer);
     };
-    vigil_.wait(control.progress_bell, {signature_.kind, peer, owes}, through);
+    return {called_, member, owes};
 }
 
 void World::await_all(Counter counter, std::uint64_t block) {

@@ -3,6 +3,10 @@
 // Every rank issues the same operations in the same order, and each operation takes the same number of
 // blocks on every rank, so block numbers agree without a word. Block b uses slot b % 4 of every segment.
 // A rank writes only its own slots and its own counters; it reads those of the others.
+//
+// A world is the ranks of one host, numbered from 0 in the order of their ranks in the group. Where the group
+// is on one host the numbers are the same. Else what the user calls is one turn, made of several operations
+// here and of messages to other hosts (lanes.h).
 #pragma once
 
 #include "stores.h"
@@ -12,13 +16,18 @@ namespace nbdist {
 
 using Counter = std::atomic<std::uint64_t> Progress::*;
 
+class Lanes;
+
 class World {
   public:
-    // Wait until every rank has mapped its own segment; refuse strangers.
+    // Wait until every rank of this host has mapped its own segment; refuse strangers.
     World(const Members& members, Vigil& vigil);
 
-    int rank() const { return members_.rank(); }
-    int size() const { return members_.size(); }
+    int rank() const { return rank_; }
+    int size() const { return static_cast<int>(ranks_.size()); }
+    // The way to the other hosts; null where there is none.
+    Lanes* lanes() const { return lanes_; }
+    void connect(Lanes& lanes) { lanes_ = &lanes; }
 
     // Say what this rank does next. Calling it twice for one operation does no harm.
     void open(const Signature& signature);
@@ -29,6 +38,12 @@ class World {
     // Wait until every rank has opened the operation, and throw Mismatch unless all opened the same.
     void agree();
     void close() { ++sequence_; }
+    // What the user called is done.
+    void end_turn() { ++turn_; }
+    // What a wait for a rank of the group (of any host) says, and by what it knows that it is in vain.
+    Waiting waiting_for(int member) const;
+    // End the group, saying which ranks want what.
+    [[noreturn]] void refuse(int member, const Signature& theirs, int other, const Signature& others);
 
     // Number the next `blocks` blocks; returns the first.
     std::uint64_t take(std::uint64_t blocks) {
@@ -39,8 +54,8 @@ class World {
 
     Stores& stores() { return stores_; }
 
-    std::byte* slot(int rank, std::uint64_t block) const { return members_.slot(rank, block); }
-    std::byte* own_slot(std::uint64_t block) const { return members_.slot(rank(), block); }
+    std::byte* slot(int rank, std::uint64_t block) const { return members_.slot(ranks_[rank], block); }
+    std::byte* own_slot(std::uint64_t block) const { return members_.slot(members_.rank(), block); }
 
     // Whether all the others are through `block`, as far as this rank can see now.
     bool all_through(Counter counter, std::uint64_t block) const;
@@ -56,10 +71,18 @@ class World {
     void publish(Counter counter, std::uint64_t block);
 
   private:
+    Control& control(int rank) const { return members_.control(ranks_[rank]); }
+
     const Members& members_;
     Vigil& vigil_;
+    const std::vector<int>& ranks_;
+    int rank_;
+    Lanes* lanes_ = nullptr;
     Signature signature_;
+    Kind called_ = Kind::form;  // by the user, in this turn
     std::uint64_t sequence_ = 0;
+    std::uint64_t turn_ = 0;
+    std::uint64_t named_ = 0;  // turns that have a name, this one included
     std::uint64_t next_block_ = 0;
     Stores stores_;
 };

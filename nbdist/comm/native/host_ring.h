@@ -1,0 +1,54 @@
+// Allreduce between one rank of each host: the ring of Patarasuk & Yuan, JPDC 69(2), 2009, on wires.
+//
+// The data is cut in a segment for each host. In H-1 steps every rank passes a segment on to the right and
+// folds the one that comes from the left into its own; then one segment is whole on each, and in H-1 more
+// steps the whole ones go round. A rank sends 2(H-1)/H of the bytes. Segments are cut in pieces, and a piece
+// goes on as soon as it has come, so that the wires of all hosts are busy both ways all the time.
+#pragma once
+
+#include "fold.h"
+#include "lanes.h"
+
+namespace nbdist {
+
+class HostRing {
+  public:
+    HostRing(const Lanes& lanes, std::byte* data, std::size_t count, DType type, Op op);
+
+    // Send what can be sent before anything has come: the kernel carries it while this rank does other work.
+    void start();
+    void finish();
+
+  private:
+    struct Piece {
+        std::byte* data;
+        std::size_t count;
+    };
+    int steps() const { return 2 * (hosts_ - 1); }
+    std::size_t items() const { return steps() * pieces_; }
+    Piece piece(int segment, std::size_t number) const;
+    // What comes in a step, and goes on in the next.
+    Piece incoming(std::size_t item) const;
+    bool folds(std::size_t item) const { return item < (hosts_ - 1) * pieces_; }
+    void expect();
+
+    static constexpr std::size_t ahead = 4;  // receives posted before they are waited for
+
+    const Lanes& lanes_;
+    std::byte* data_;
+    std::size_t count_, width_;
+    DType type_;
+    Op op_;
+    int hosts_, host_, left_, right_;
+    std::size_t pieces_;
+    Fold fold_;
+    std::size_t scratch_bytes_;
+    std::vector<std::byte> scratch_;
+    std::vector<std::shared_ptr<Ticket>> expected_;
+    Errands errands_;
+};
+
+// Divide by `divisor`, in place; floating types only.
+void divide(void* data, std::size_t count, DType type, int divisor);
+
+}  // namespace nbdist
