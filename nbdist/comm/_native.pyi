@@ -2,8 +2,8 @@
 Collectives: over shared memory within a host, over sockets between hosts.
 """
 
-from collections.abc import Callable, Sequence
 import enum
+from collections.abc import Callable, Sequence
 
 class DType(enum.Enum):
     """Element types."""

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-import nbdist.comm  # noqa: F401 - registers the backend
+import nbdist.comm
 
 # Children fork from a server that has imported torch already: 30 ms each instead of 2 s.
 _context = multiprocessing.get_context("forkserver")
