@@ -88,9 +88,7 @@ def copies(rank: int, size: int) -> None:
         mine = torch.zeros(count)
         dist.reduce_scatter(mine, [torch.full((count,), float(rank * peer)) for peer in range(size)])
         assert (mine == rank * sum(range(size))).all()
-        dist.reduce_scatter(
-            mine, [torch.full((count,), float(rank)) for _ in range(size)], dist.ReduceOp.AVG
-        )
+        dist.reduce_scatter(mine, [torch.full((count,), float(rank)) for _ in range(size)], dist.ReduceOp.AVG)
         assert torch.allclose(mine, torch.tensor((size - 1) / 2))
         dist.barrier()
 
