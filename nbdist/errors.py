@@ -96,8 +96,11 @@ class RankError(NbdistError):
         return lines
 
 
-class GroupError(NbdistError):
-    """The process group cannot go on; the next cell forms a new one."""
+class GroupError(NbdistError, RuntimeError):
+    """The process group cannot go on; the next cell forms a new one.
+
+    It is a RuntimeError too, because torch's own backends raise those.
+    """
 
 
 class GroupAborted(GroupError):

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from ._native import DType, Op
 
-_DTYPES = {
+NUMBERS = {
     torch.float16: DType.float16,
     torch.bfloat16: DType.bfloat16,
     torch.float32: DType.float32,
@@ -26,9 +26,10 @@ _DTYPES = {
 _PAIRS = {torch.complex64: DType.float32, torch.complex128: DType.float64}
 _PAIRWISE = (Op.sum, Op.avg)
 
-_SUM = dist.ReduceOp.SUM
+SUM = dist.ReduceOp.SUM
 _OPS = {
     dist.ReduceOp.SUM: Op.sum,
+    dist.ReduceOp.PREMUL_SUM: Op.sum,  # of tensors that were multiplied before: see `premultiplier`
     dist.ReduceOp.AVG: Op.avg,
     dist.ReduceOp.PRODUCT: Op.product,
     dist.ReduceOp.MIN: Op.min,
@@ -45,7 +46,7 @@ def number_code(tensor: torch.Tensor, op: Op) -> tuple[int, DType]:
     Raises:
         TypeError: the type cannot be reduced (whether it can with `op`, the native layer says).
     """
-    code = _DTYPES.get(tensor.dtype)
+    code = NUMBERS.get(tensor.dtype)
     if code is not None:
         return tensor.numel(), code
     if tensor.dtype in _PAIRS and op in _PAIRWISE:
@@ -58,22 +59,30 @@ def number_code(tensor: torch.Tensor, op: Op) -> tuple[int, DType]:
 
 def byte_code(tensor: torch.Tensor) -> tuple[int, DType]:
     """Return how many elements of which type are moved when a tensor is only copied."""
-    code = _DTYPES.get(tensor.dtype)
+    code = NUMBERS.get(tensor.dtype)
     if code is not None:
         return tensor.numel(), code
     return tensor.numel() * tensor.element_size(), DType.bytes
 
 
-def op_code(op: Any) -> Op:
-    """Translate a torch.distributed.ReduceOp.
+def op_code(opts: Any) -> Op:
+    """Translate the reduction that a collective's options name; without options it is a sum.
 
     Raises:
         TypeError: nbdist has no such reduction.
     """
-    if op == _SUM:  # nearly always; to hash torch's enumeration takes a microsecond
+    if opts is None or opts.reduceOp == SUM:  # nearly always; to hash torch's enumeration takes a microsecond
         return Op.sum
-    code = _OPS.get(op.op)
+    asked = opts.reduceOp.op
+    code = _OPS.get(asked)
     if code is None:
-        names = ", ".join(known.name for known in _OPS.values())
-        raise TypeError(f"nbdist has no reduction {op.op.name}; use one of {names}")
+        names = ", ".join(known.name for known in _OPS)
+        raise TypeError(f"nbdist has no reduction {asked.name}; use one of {names}")
     return code
+
+
+def premultiplier(opts: Any) -> Any:
+    """Return what tensors are multiplied by before they are summed: a number, a tensor or None."""
+    if opts is None or opts.reduceOp == SUM or opts.reduceOp.op != dist.ReduceOp.PREMUL_SUM:
+        return None
+    return opts.reduceOp.__getstate__()[1]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from . import sparse
 from ._native import ANY_SOURCE, DType, Group, Kind, Op, Ticket
-from .dtypes import byte_code, number_code, op_code
-from .parcels import one_each, parcels, rows, splits
-from .staging import restore, stage, stage_output
-from .work import Finished, Pending
+from .dtypes import NUMBERS, SUM, byte_code, number_code, op_code, premultiplier
+from .parcels import addresses, like, one_each, parcels, rows, splits
+from .roll_call import call_the_roll
+from .staging import is_plain, multiply, restore, stage, stage_output
+from .work import Finished, Pending, Several
 
 # torch's stub lists overloads for direct callers; torch itself calls each method in the one form below.
 # mypy: disable-error-code="override,assignment,call-arg"
@@ -22,18 +26,29 @@ Call = Callable[[Callable[[Ticket], None] | None], Ticket | None]
 """A collective, ready to go: called with None it runs; else it is handed over, and the callee tells."""
 
 
+Split = Callable[[str, int, int], "RingGroup"]
+"""Forms a group of ranks that give the same name: the name, this rank's place in it, how many there are."""
+
+_UNSET = timedelta(0)
+_SUM = Op.sum
+_DONE = Finished([])
+
+
 class RingGroup(dist.ProcessGroup):
-    """Collectives over CPU tensors between the ranks of one host.
+    """Collectives over CPU tensors.
 
     A method for each collective torch knows, under the names of all torch versions since 2.6. Each
     stages its tensors, and leaves the work to the native layer: on the caller's thread when called
     synchronously, else in order on the group's progress thread.
     """
 
-    def __init__(self, native: Group, rank: int, size: int) -> None:
+    def __init__(self, native: Group, rank: int, size: int, split: Split) -> None:
         super().__init__(rank, size)
         self.native = native
         self.is_open = True
+        self._split = split
+        self._splits: dict[str, int] = {}
+        self._together: list[dist.Work] | None = None
         self._rank = rank
         self._size = size
         self._name = ""
@@ -56,6 +71,10 @@ class RingGroup(dist.ProcessGroup):
     def getGroupDesc(self) -> str:  # noqa: N802
         return self._description
 
+    @property
+    def _device_types(self) -> list[torch.device]:  # where torch puts objects, and broadcasts a state
+        return [torch.device("cpu")]
+
     def shutdown(self) -> None:
         """Leave the group; torch calls it from destroy_process_group."""
         self.is_open = False
@@ -68,8 +87,19 @@ class RingGroup(dist.ProcessGroup):
     # Reductions ------------------------------------------------------------------------------------
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> dist.Work:
-        op = op_code(opts.reduceOp) if opts is not None else Op.sum
-        staged = [stage_output(tensor) for tensor in tensors]
+        if len(tensors) == 1 and opts is not None and not getattr(opts, "asyncOp", True):
+            # Nearly always; and here the call itself is most of the time.
+            tensor = tensors[0]
+            code = NUMBERS.get(tensor.dtype)
+            if code is not None and is_plain(tensor) and opts.reduceOp == SUM:
+                self.native.all_reduce(tensor.data_ptr(), tensor.numel(), code, _SUM)
+                return _DONE
+        op = op_code(opts)
+        if tensors and tensors[0].layout is torch.sparse_coo:
+            for tensor in tensors:
+                sparse.all_reduce(self, tensor, op)
+            return Finished(tensors)
+        staged = multiply([stage_output(tensor) for tensor in tensors], premultiplier(opts))
         codes = [number_code(tensor, op) for tensor in staged]
         calls = [
             partial(self.native.all_reduce, flat.data_ptr(), count, code, op)
@@ -80,18 +110,36 @@ class RingGroup(dist.ProcessGroup):
     allreduce_coalesced = allreduce
 
     def reduce(self, tensors: list[Tensor], opts: Any) -> dist.Work:
-        (tensor,) = tensors
-        op, root = op_code(opts.reduceOp), opts.rootRank
-        flat = stage_output(tensor)
-        count, code = number_code(flat, op)
-
-        call = partial(self.native.reduce, flat.data_ptr(), count, code, op, root)
-        return self._launch(opts, [call], tensors, [tensor], [flat])
+        op, root = op_code(opts), opts.rootRank
+        staged = multiply([stage_output(tensor) for tensor in tensors], premultiplier(opts))
+        codes = [number_code(tensor, op) for tensor in staged]
+        calls = [
+            partial(self.native.reduce, flat.data_ptr(), count, code, op, root)
+            for flat, (count, code) in zip(staged, codes, strict=True)
+        ]
+        outputs = tensors if self._rank == root else []
+        return self._launch(opts, calls, tensors, outputs, staged if outputs else [], keep=staged)
 
     def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> dist.Work:
         (output,), (parts,) = outputs, inputs
+        one_each(parts, self._size)
+        if any(part.numel() != parts[0].numel() for part in parts):
+            return self._reduce_each(output, parts, opts)
         one_each(parts, self._size, output)
         return self._reduce_scatter([output], [[stage(part) for part in parts]], opts)
+
+    def _reduce_each(self, output: Tensor, parts: list[Tensor], opts: Any) -> dist.Work:
+        # Parts of different sizes: every rank knows all the sizes, so every rank comes this way.
+        like(parts[self._rank], output)
+        op, flat = op_code(opts), stage_output(output)
+        sources = multiply([stage(part) for part in parts], premultiplier(opts))
+        flat.copy_(sources[self._rank].view_as(flat))
+        sources[self._rank] = flat
+        calls = [
+            partial(self.native.reduce, part.data_ptr(), *number_code(part, op), op, root)
+            for root, part in enumerate(sources)
+        ]
+        return self._launch(opts, calls, [output], [output], [flat], keep=sources)
 
     def reduce_scatter_single(self, output: Tensor, tensor: Tensor, opts: Any = None) -> dist.Work:
         return self.reduce_scatter_single_coalesced([output], [tensor], opts)
@@ -108,21 +156,15 @@ class RingGroup(dist.ProcessGroup):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def _reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> dist.Work:
-        op = op_code(opts.reduceOp) if opts is not None else Op.sum
+        op, factor = op_code(opts), premultiplier(opts)
+        sources = [multiply(parts, factor) for parts in inputs]
         staged = [stage_output(output) for output in outputs]
         codes = [number_code(output, op) for output in staged]
         calls = [
-            partial(
-                self.native.reduce_scatter,
-                [part.data_ptr() for part in parts],
-                flat.data_ptr(),
-                count,
-                code,
-                op,
-            )
-            for flat, parts, (count, code) in zip(staged, inputs, codes, strict=True)
+            partial(self.native.reduce_scatter, addresses(parts), flat.data_ptr(), count, code, op)
+            for flat, parts, (count, code) in zip(staged, sources, codes, strict=True)
         ]
-        return self._launch(opts, calls, outputs, outputs, staged, keep=inputs)
+        return self._launch(opts, calls, outputs, outputs, staged, keep=sources)
 
     # Copies ----------------------------------------------------------------------------------------
 
@@ -135,17 +177,21 @@ class RingGroup(dist.ProcessGroup):
         return self._launch(opts, calls, tensors, tensors, staged)
 
     def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> dist.Work:
-        return self.allgather_coalesced(outputs, inputs, opts)
-
-    def allgather_coalesced(
-        self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None
-    ) -> dist.Work:
         staged = [[stage_output(tensor) for tensor in row] for row in outputs]
         sources = [stage(tensor) for tensor in inputs]
         calls = [self._gather_call(row, source) for row, source in zip(staged, sources, strict=True)]
         flat_outputs = [tensor for row in outputs for tensor in row]
         flat_staged = [tensor for row in staged for tensor in row]
         return self._launch(opts, calls, outputs, flat_outputs, flat_staged, keep=sources)
+
+    def allgather_coalesced(
+        self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None
+    ) -> dist.Work:
+        one_each(outputs, self._size)  # a row holds what one rank has, not what becomes of one input
+        if any(len(row) != len(inputs) for row in outputs):
+            raise ValueError(f"each rank gathers {len(inputs)} tensors; give as many outputs for each")
+        columns = [list(column) for column in zip(*outputs, strict=True)]
+        return self.allgather(columns, inputs, opts)
 
     def all_gather_single(self, output: Tensor, tensor: Tensor, opts: Any = None) -> dist.Work:
         return self.all_gather_single_coalesced([output], [tensor], opts)
@@ -168,8 +214,7 @@ class RingGroup(dist.ProcessGroup):
         count, code = byte_code(source)
         if all(tensor.numel() == source.numel() for tensor in row):
             one_each(row, self._size, source)
-            places = [tensor.data_ptr() for tensor in row]
-            return partial(self.native.all_gather, source.data_ptr(), places, count, code)
+            return partial(self.native.all_gather, source.data_ptr(), addresses(row), count, code)
         # Uneven: every rank knows all the sizes, so every rank comes this way.
         one_each(row, self._size)
         sends = dict.fromkeys(range(self._size), source)
@@ -231,23 +276,65 @@ class RingGroup(dist.ProcessGroup):
 
     # Messages --------------------------------------------------------------------------------------
 
-    def send(self, tensors: list[Tensor], to: int, tag: int = 0) -> dist.Work:
+    def send(self, tensors: list[Tensor], to: int, tag: int = 0) -> Pending:
         (tensor,) = tensors
         source = stage(tensor)
         call = partial(self.native.send, to, tag, source.data_ptr(), source.nbytes)
-        return self._launch(None, [call], tensors, keep=source)
+        return self._hand_over([call], tensors, keep=source)
 
-    def recv(self, tensors: list[Tensor], source: int, tag: int = 0) -> dist.Work:
+    def recv(self, tensors: list[Tensor], source: int, tag: int = 0) -> Pending:
         (tensor,) = tensors
         flat = stage_output(tensor)
         call = partial(self.native.recv, source, tag, flat.data_ptr(), flat.nbytes)
-        return self._launch(None, [call], tensors, tensors, [flat])
+        return self._hand_over([call], tensors, tensors, [flat])
 
-    def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> dist.Work:
+    def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Pending:
         return self.recv(tensors, ANY_SOURCE, tag)
 
+    # Meetings --------------------------------------------------------------------------------------
+
     def barrier(self, opts: Any = None) -> dist.Work:
-        return self._launch(opts, [self.native.barrier], [])
+        timeout = opts.timeout if opts is not None else _UNSET
+        if timeout <= _UNSET:
+            return self._launch(opts, [self.native.barrier], [])
+        work = self._hand_over([self.native.barrier], [])
+        if not work.is_done_within(timeout.total_seconds()):
+            seconds = f"{timeout.total_seconds():g} s"
+            self.native.abort(f"rank {self._rank} gave up waiting in barrier after a timeout of {seconds}")
+        return work
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """Wait for every rank; when the time is over, end the group on all with the names of the missing.
+
+        `torch.distributed.monitored_barrier` refuses every backend but gloo: call this one, as in
+        `torch.distributed.group.WORLD.monitored_barrier(timedelta(seconds=30))`.
+
+        Raises:
+            GroupAborted: a rank has not come within `timeout`.
+        """
+        call_the_roll(self, timeout)  # all the missing are named, however many were asked for
+
+    def splitGroup(  # noqa: N802
+        self, ranks: list[int], *_: Any, **__: Any
+    ) -> RingGroup | None:
+        """Form a group of some ranks of this one, each of which calls it with the same list.
+
+        `torch.distributed.split_group` refuses groups without a GPU: call this one, or `new_group`.
+        """
+        if self._rank not in ranks:
+            return None
+        name = "split/" + ",".join(map(str, ranks))
+        self._splits[name] = self._splits.get(name, 0) + 1
+        return self._split(f"{name}/{self._splits[name]}", ranks.index(self._rank), len(ranks))
+
+    split_group = splitGroup
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        self._together = []
+
+    def _end_coalescing(self, device: torch.device) -> dist.Work:
+        works, self._together = self._together or [], None
+        return Several(works)
 
     # Launching -------------------------------------------------------------------------------------
 
@@ -269,10 +356,21 @@ class RingGroup(dist.ProcessGroup):
                 call(None)
             restore(outputs, staged)
             return Finished(result)
+        return self._hand_over(calls, result, outputs, staged, keep) if calls else Finished(result)
+
+    def _hand_over(
+        self,
+        calls: Sequence[Call],
+        result: Any,
+        outputs: Sequence[Tensor] = (),
+        staged: Sequence[Tensor] = (),
+        keep: Any = None,
+    ) -> Pending:
+        """Give calls to the native layer's threads."""
         work = Pending(self.native, result, lambda: restore(outputs, staged), (keep, calls))
         for call in calls[:-1]:
             call(work.ignore)
-        if calls:
-            work.ticket = calls[-1](work.complete)
-            return work
-        return Finished(result)
+        work.ticket = calls[-1](work.complete)
+        if self._together is not None:
+            self._together.append(work)
+        return work

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +17,26 @@ def parcels(tensors: dict[int, Tensor]) -> list[Parcel]:
     return [(peer, tensor.data_ptr(), tensor.nbytes) for peer, tensor in tensors.items()]
 
 
-def one_each(tensors: Sequence[Tensor], size: int, like: Tensor | None = None) -> dict[int, Tensor]:
-    """File one tensor for each rank; where `like` is given, all must have its size and type.
+def addresses(tensors: Sequence[Tensor]) -> list[int]:
+    """Return where each tensor begins."""
+    return [tensor.data_ptr() for tensor in tensors]
+
+
+def like(tensor: Tensor, pattern: Tensor, name: str = "the tensor") -> None:
+    """Check that a tensor has the size and type of another.
+
+    Raises:
+        ValueError: it has another size.
+        TypeError: it has another type.
+    """
+    if tensor.dtype != pattern.dtype:
+        raise TypeError(f"{name} is {tensor.dtype}, not {pattern.dtype}; convert it")
+    if tensor.numel() != pattern.numel():
+        raise ValueError(f"{name} has {tensor.numel()} elements, not {pattern.numel()}; make them equal")
+
+
+def one_each(tensors: Sequence[Any], size: int, pattern: Tensor | None = None) -> dict[int, Any]:
+    """File one tensor for each rank; where a pattern is given, all must have its size and type.
 
     Raises:
         ValueError: there are more or fewer tensors than ranks, or one has another size.
@@ -25,34 +44,27 @@ def one_each(tensors: Sequence[Tensor], size: int, like: Tensor | None = None) -
     """
     if len(tensors) != size:
         raise ValueError(f"there are {size} ranks but {len(tensors)} tensors; give one for each rank")
-    for rank, tensor in enumerate(tensors):
-        if like is None:
-            continue
-        if tensor.dtype != like.dtype:
-            raise TypeError(f"the tensor for rank {rank} is {tensor.dtype}, not {like.dtype}; convert it")
-        if tensor.numel() != like.numel():
-            raise ValueError(
-                f"the tensor for rank {rank} has {tensor.numel()} elements, not {like.numel()}; "
-                "make them equal"
-            )
+    if pattern is not None:
+        for rank, tensor in enumerate(tensors):
+            like(tensor, pattern, f"the tensor for rank {rank}")
     return dict(enumerate(tensors))
 
 
-def rows(tensor: Tensor, size: int, like: Tensor) -> list[Tensor]:
-    """Cut a contiguous tensor into one piece for each rank, each of the size of `like`.
+def rows(tensor: Tensor, size: int, piece: Tensor) -> list[Tensor]:
+    """Cut a contiguous tensor into one piece for each rank, each of the size of `piece`.
 
     Raises:
         ValueError: the sizes do not fit.
         TypeError: the types differ.
     """
-    if tensor.dtype != like.dtype:
-        raise TypeError(f"one tensor is {tensor.dtype} and the other {like.dtype}; convert one")
-    if tensor.numel() != size * like.numel():
+    if tensor.dtype != piece.dtype:
+        raise TypeError(f"one tensor is {tensor.dtype} and the other {piece.dtype}; convert one")
+    if tensor.numel() != size * piece.numel():
         raise ValueError(
-            f"a tensor of {tensor.numel()} elements is not {size} times one of {like.numel()}; "
+            f"a tensor of {tensor.numel()} elements is not {size} times one of {piece.numel()}; "
             "the larger one holds a piece for each rank"
         )
-    flat, length = tensor.view(-1), like.numel()
+    flat, length = tensor.view(-1), piece.numel()
     return [flat[rank * length : (rank + 1) * length] for rank in range(size)]
 
 

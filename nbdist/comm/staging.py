@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ def stage(tensor: Tensor) -> Tensor:
     Raises:
         TypeError: the tensor has no elements in memory (sparse, meta).
     """
-    if _is_plain(tensor):
+    if is_plain(tensor):
         return tensor
     if tensor.layout is not torch.strided or tensor.is_meta:
         raise TypeError(
@@ -33,7 +34,7 @@ def stage_output(tensor: Tensor) -> Tensor:
     Raises:
         ValueError: two of its elements share memory, so that no result could be right.
     """
-    if _is_plain(tensor):
+    if is_plain(tensor):
         return tensor
     if overlaps(tensor):
         raise ValueError(
@@ -41,6 +42,26 @@ def stage_output(tensor: Tensor) -> Tensor:
             "pass a copy made with .clone()"
         )
     return stage(tensor)
+
+
+def multiply(tensors: Sequence[Tensor], factor: Any) -> list[Tensor]:
+    """Return tensors times what a PREMUL_SUM multiplies by; the same tensors where that is nothing.
+
+    Raises:
+        TypeError: the product would be of another type than the tensor.
+    """
+    if factor is None:
+        return list(tensors)
+    products = []
+    for tensor in tensors:
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            name = str(tensor.dtype).removeprefix("torch.")
+            raise TypeError(
+                f"nbdist does not reduce {name} with premul_sum; convert the tensor, or use another reduction"
+            )
+        scale = factor.to(tensor.dtype) if isinstance(factor, Tensor) else factor
+        products.append(tensor.detach() * scale)
+    return products
 
 
 def restore(tensors: Sequence[Tensor], staged: Sequence[Tensor]) -> None:
@@ -66,11 +87,12 @@ def overlaps(tensor: Tensor) -> bool:
     return False
 
 
-def _is_plain(tensor: Tensor) -> bool:
+def is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor is contiguous CPU memory that means what its bytes say."""
     return (
         tensor.is_cpu
-        and tensor.is_contiguous()
         and tensor.layout is torch.strided
-        and not tensor.is_conj()
+        and tensor.is_contiguous()
         and not tensor.is_neg()
+        and not tensor.is_conj()
     )

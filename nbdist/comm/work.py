@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from ..errors import GroupError
 from ._native import Group, Ticket
 
 FOREVER = timedelta(0)
@@ -68,6 +69,7 @@ class Pending(dist.Work):
         self._lock = threading.Lock()
         self._completed = False
         self._error: BaseException | None = None
+        self._done: threading.Event | None = None
         self._trigger: torch.futures.Future[None] | None = None
         self._future: torch.futures.Future[Any] | None = None
         self.ticket: Ticket | None = None
@@ -85,14 +87,28 @@ class Pending(dist.Work):
             self._completed = True
             self._source = ticket.source
             trigger = self._trigger
+            if self._done is not None:
+                self._done.set()
         if trigger is not None:
             trigger.set_result(None)
+
+    def is_done_within(self, seconds: float) -> bool:
+        """Wait so long, and tell whether the work is done, or has failed."""
+        with self._lock:
+            if self._completed:
+                return True
+            if self._done is None:
+                self._done = threading.Event()
+        return self._done.wait(seconds)
 
     def ignore(self, ticket: Ticket) -> None:
         """Stand for the earlier parts of a work of several: an error in one is one in the last, too."""
 
     def wait(self, timeout: timedelta = FOREVER) -> bool:
         assert self.ticket is not None
+        if timeout > FOREVER and not self.is_done_within(timeout.total_seconds()):
+            seconds = f"{timeout.total_seconds():g} s"
+            raise GroupError(f"the work was not done within a timeout of {seconds}; wait again, or longer")
         if not self._completed:
             self._group.wait(self.ticket)
             self.complete(self.ticket)
@@ -138,3 +154,34 @@ class Pending(dist.Work):
         if self._error is not None:
             raise self._error
         return self._result
+
+
+class Several(dist.Work):
+    """Works that were started together."""
+
+    def __init__(self, works: Sequence[dist.Work]) -> None:
+        super().__init__()
+        self._works = works
+
+    def wait(self, timeout: timedelta = FOREVER) -> bool:
+        return all(work.wait(timeout) for work in self._works)
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self._works)
+
+    def is_success(self) -> bool:
+        return all(work.is_success() for work in self._works)
+
+    def exception(self) -> BaseException | None:
+        errors = (work.exception() for work in self._works)
+        return next((error for error in errors if error is not None), None)
+
+    def result(self) -> Any:
+        return [work.result() for work in self._works]
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        together = torch.futures.collect_all([work.get_future() for work in self._works])
+        return together.then(lambda done: [future.value() for future in done.value()])

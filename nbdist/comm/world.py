@@ -8,10 +8,11 @@ import threading
 import weakref
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
+from torch._C._distributed_c10d import PrefixStore, Store
 
 from ..settings import Settings
 from . import _native
@@ -127,6 +128,8 @@ def _create(store: Store, rank: int, size: int, timeout: timedelta) -> RingGroup
             plan = meet(store, rank, size, endpoint.address, timeout)
         assert endpoint is not None
         limit = Settings.from_environment().collective_timeout
+        if timeout != dist.distributed_c10d.default_pg_timeout:
+            limit = timeout.total_seconds()  # somebody chose it
         full = size * torch.get_num_threads() >= len(os.sched_getaffinity(0))
         native = _native.Group(
             endpoint,
@@ -137,7 +140,7 @@ def _create(store: Store, rank: int, size: int, timeout: timedelta) -> RingGroup
             limit=limit,
             patience=_PATIENCE if full else 0.0,
         )
-        group = RingGroup(native, rank, size)
+        group = RingGroup(native, rank, size, partial(_split, store, timeout))
         if _cell:
             native.enter_cell(_cell)
         with _groups_lock:
@@ -145,6 +148,10 @@ def _create(store: Store, rank: int, size: int, timeout: timedelta) -> RingGroup
         if parent is None:
             _world = weakref.ref(group)
         return group
+
+
+def _split(store: Store, timeout: timedelta, name: str, rank: int, size: int) -> RingGroup:
+    return _create(PrefixStore(name, store), rank, size, timeout)
 
 
 def _current() -> RingGroup | None:

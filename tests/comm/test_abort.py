@@ -225,4 +225,4 @@ def test_a_time_limit_is_kept_where_one_is_set():
     with Ranks(2, limited) as ranks:
         result = ranks.results(of=(0,))[0]
     assert isinstance(result, Raised)
-    assert "rank 0 gave up waiting for rank 1 in barrier after 0.3" in str(result.error)
+    assert "rank 0 gave up waiting for rank 1 in barrier after a timeout of 0.3" in str(result.error)

@@ -50,7 +50,8 @@ def refuse(rank: int, size: int) -> list[str]:
     refused(TypeError, dist.all_reduce, torch.ones(3, dtype=torch.bool), dist.ReduceOp.AVG)
     refused(TypeError, dist.all_reduce, torch.ones(3, dtype=torch.int64), dist.ReduceOp.AVG)
     refused(TypeError, dist.all_reduce, torch.ones(3), dist.ReduceOp.BXOR)
-    refused(TypeError, dist.all_reduce, torch.ones(3).to_sparse())
+    refused(TypeError, dist.all_reduce, torch.ones(3).to_sparse(), dist.ReduceOp.MAX)
+    refused(TypeError, dist.all_reduce, torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 2)))
     refused(ValueError, dist.all_gather, [torch.ones(3)] * (size + 1), torch.ones(3))
     refused(ValueError, dist.reduce_scatter_tensor, torch.ones(3), torch.ones(3 * size + 1))
     # No refusal has cost the group its order.
@@ -69,6 +70,7 @@ def test_refusals_are_equal_on_all_ranks_and_name_type_and_reduction():
     assert "int64" in first[2]
     assert "float32" in first[3]
     assert "bxor" in first[3]
+    assert "sparse tensors with max" in first[4]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ void Vigil::watch_over(const Nap& nap, std::span<const Waiting> waiting, const C
             const int peer = waiting.front().peer;
             const std::string whom = peer == any_source ? "its peers" : rank_name(peer);
             abort(members_.rank(), rank_name(members_.rank()) + " gave up waiting for " + whom + " in " +
-                                       name_of(waiting.front().kind) + " after " +
+                                       name_of(waiting.front().kind) + " after a timeout of " +
                                        std::to_string(limit_.count() / 1000.0) + " s");
         }
     }
