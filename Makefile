@@ -7,13 +7,16 @@ NATIVE  := $(wildcard nbdist/comm/native/*)
 ROOT    := $(filter 0,$(shell id -u))
 APT     := $(if $(ROOT),$(shell command -v apt-get))
 
-.PHONY: demo test lab lint format bench data browser clean
+.PHONY: demo test conformance lab lint format bench data browser clean
 
 demo: $(VENV)/installed data  ## Train the quickstart notebook on two ranks; leaves out/01_quickstart.html
 	$(BIN)/python notebooks/execute.py notebooks/01_quickstart.ipynb
 
 test: $(VENV)/installed data browser lint  ## Run all tests
 	$(BIN)/python -m pytest $(ARGS)
+
+conformance: $(VENV)/installed  ## Run PyTorch's own tests of a distributed backend on ours; prints how many pass
+	$(BIN)/python -m tests.conformance
 
 lab: $(VENV)/installed data  ## Open JupyterLab on the tutorials
 	$(BIN)/jupyter lab --notebook-dir=notebooks $(if $(ROOT),--allow-root)

@@ -6,15 +6,12 @@ prints a line of JSON for each: its name, its outcome, and why. `run.py` starts 
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import sys
 import traceback
 import unittest
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from unittest import mock
 
