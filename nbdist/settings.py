@@ -35,6 +35,10 @@ class Settings:
     collective_timeout: float = 0.0
     """Give a collective up after this long; 0 waits for ever, since a slow rank is not a dead one."""
 
+    interface: str = ""
+    """Where ranks on other hosts may call: an interface, an address, or a network such as 10.0.0.0/24;
+    empty means the address that reaches the meeting place, or else all."""
+
     bucket_mib: int = 25
     """How much gradient is reduced in one collective."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from . import hosts
 from .notebook import Notebook
 
 
@@ -22,3 +24,12 @@ def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
     """A notebook with four ranks that still work together when the test is over."""
     yield shared_notebook
     shared_notebook.alive()
+
+
+@pytest.fixture
+def network() -> Iterator[Callable[..., hosts.Hosts]]:
+    """Make hosts to run ranks on: `network(2)`, and the other arguments of `Hosts`."""
+    if lack := hosts.why_not():
+        pytest.skip(lack)
+    with contextlib.ExitStack() as made:
+        yield lambda *args, **options: made.enter_context(hosts.Hosts(*args, **options))

@@ -257,10 +257,11 @@ class Cluster:
     def _form_group(self) -> None:
         """Form the next generation of the process group over all ranks."""
         self.generation += 1
-        assert self._folder is not None
-        endpoints = self.call("open_endpoint")
-        store = str(self._folder / f"store-{self.generation}")
-        self.call("form_group", endpoints, secrets.token_bytes(32), self.generation, store, _free_port())
+        hosts, endpoints = zip(*self.call("open_endpoint"), strict=True)
+        # Ranks that cannot map each other's memory need sockets.
+        listeners = self.call("listen") if len(set(hosts)) > 1 else []
+        secret = secrets.token_bytes(32)
+        self.call("form_group", list(endpoints), listeners, secret, self.generation, _free_port())
         self.call_in_step("resume_models")
         self._formed = True
         self._run = None  # how it ended has been dealt with

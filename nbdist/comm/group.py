@@ -26,8 +26,8 @@ Call = Callable[[Callable[[Ticket], None] | None], Ticket | None]
 """A collective, ready to go: called with None it runs; else it is handed over, and the callee tells."""
 
 
-Split = Callable[[str, int, int], "RingGroup"]
-"""Forms a group of ranks that give the same name: the name, this rank's place in it, how many there are."""
+Split = Callable[["RingGroup", Sequence[int], int], "RingGroup"]
+"""Forms a group of some ranks of another: the other, which ones, and this rank's place among them."""
 
 _UNSET = timedelta(0)
 _SUM = Op.sum
@@ -47,7 +47,6 @@ class RingGroup(dist.ProcessGroup):
         self.native = native
         self.is_open = True
         self._split = split
-        self._splits: dict[str, int] = {}
         self._together: list[dist.Work] | None = None
         self._rank = rank
         self._size = size
@@ -323,9 +322,7 @@ class RingGroup(dist.ProcessGroup):
         """
         if self._rank not in ranks:
             return None
-        name = "split/" + ",".join(map(str, ranks))
-        self._splits[name] = self._splits.get(name, 0) + 1
-        return self._split(f"{name}/{self._splits[name]}", ranks.index(self._rank), len(ranks))
+        return self._split(self, ranks, ranks.index(self._rank))
 
     split_group = splitGroup
 

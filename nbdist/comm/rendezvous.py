@@ -1,67 +1,129 @@
-"""How ranks find each other: the endpoints of a group, and the proof that they belong to it."""
+"""Where the ranks of a group to be leave word for one another."""
 
 from __future__ import annotations
 
-import hmac
 import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Protocol
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+
+from ..errors import GroupError
 
 _SLICE = timedelta(milliseconds=200)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What every rank must know to form a group."""
+class Board(Protocol):
+    """What a meeting needs of such a place."""
 
-    endpoints: tuple[str, ...]
-    secret: bytes
     generation: int
 
-    def digests(self) -> list[bytes]:
-        """Make, for each rank, what its segment must show: the same only for the same group."""
-        size = len(self.endpoints)
-        return [
-            hmac.digest(self.secret, f"{self.generation}/{rank}/{size}".encode(), "sha256")
-            for rank in range(size)
-        ]
+    def secret(self) -> bytes:
+        """Return what only the ranks of the group know."""
+
+    def swap(self, topic: str, text: str) -> Sequence[str]:
+        """Leave a text under a topic, and wait for those of all ranks, in rank order."""
+
+    def check(self) -> None:
+        """Raise what another rank has given up for."""
+
+    def give_up(self, error: BaseException) -> None:
+        """Tell the others that they wait for this rank in vain, and why."""
 
 
-def meet(store: Store, rank: int, size: int, endpoint: str, timeout: timedelta) -> Plan:
-    """Exchange endpoints through the store that torch hands to a backend.
+class Collected:
+    """A board whose texts somebody has collected already: the notebook, over its own channel."""
 
-    Raises:
-        TimeoutError: a rank has not come within `timeout`; it is named.
-    """
-    if rank == 0:
-        store.set("secret", secrets.token_hex(32))
-    store.set(f"endpoint/{rank}", endpoint)
-    deadline = time.monotonic() + timeout.total_seconds()
-    secret = _fetch(store, "secret", 0, deadline)
-    endpoints = [_fetch(store, f"endpoint/{peer}", peer, deadline) for peer in range(size)]
-    return Plan(tuple(endpoints), bytes.fromhex(secret), generation=0)
+    def __init__(self, texts: Mapping[str, Sequence[str]], secret: bytes, generation: int) -> None:
+        self.generation = generation
+        self._texts = texts
+        self._secret = secret
+        self._reason = ""
+
+    def secret(self) -> bytes:
+        return self._secret
+
+    def swap(self, topic: str, text: str) -> Sequence[str]:
+        return self._texts[topic]
+
+    def check(self) -> None:
+        if self._reason:
+            raise GroupError(f"the group was not formed: {self._reason}; form it anew")
+
+    def give_up(self, error: BaseException) -> None:
+        pass  # the notebook hears it as the outcome of its call
+
+    def abort(self, reason: str) -> None:
+        """End the forming; any thread may."""
+        self._reason = reason
 
 
-def _fetch(store: Store, key: str, peer: int, deadline: float) -> str:
-    # In slices, because only between them can a signal be answered.
-    while True:
-        begun = time.monotonic()
-        try:
-            store.wait([key], _SLICE)
-        except RuntimeError as error:
-            # A slice that is over is a DistStoreError to most stores, to FileStore a bare RuntimeError.
-            if isinstance(error, dist.DistError) and not isinstance(error, dist.DistStoreError):
-                raise
-            if time.monotonic() - begun < _SLICE.total_seconds() / 2:
-                raise  # not a slice that is over: the store itself fails
-            if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"rank {peer} has not come to form the group; start it, or give init_process_group a "
-                    "longer timeout"
-                ) from error
-            continue
-        return str(store.get(key), "ascii")
+class Shelf:
+    """A board in the store that torch hands to a backend."""
+
+    generation = 0
+
+    def __init__(self, store: Store, rank: int, size: int, deadline: float) -> None:
+        self._store = store
+        self._rank = rank
+        self._size = size
+        self._deadline = deadline
+
+    def secret(self) -> bytes:
+        """Share a secret that rank 0 draws.
+
+        Raises:
+            TimeoutError: rank 0 has not come in time.
+        """
+        if self._rank == 0:
+            self._store.set("secret", secrets.token_hex(32))
+        return bytes.fromhex(self._fetch("secret", 0))
+
+    def swap(self, topic: str, text: str) -> Sequence[str]:
+        self._store.set(f"{topic}/{self._rank}", text)
+        return [self._fetch(f"{topic}/{peer}", peer) for peer in range(self._size)]
+
+    def check(self) -> None:
+        if self._store.add("failures", 0) > 0:
+            raise GroupError(str(self._store.get("failure/1"), "utf-8"))
+
+    def give_up(self, error: BaseException) -> None:
+        text = str(error) or f"rank {self._rank} was interrupted while the group was formed; form it anew"
+        number = self._store.add("failures", 1)
+        self._store.set(f"failure/{number}", text)
+
+    def _fetch(self, key: str, peer: int) -> str:
+        # In slices, because only between them can a signal be answered.
+        while True:
+            begun = time.monotonic()
+            try:
+                self._store.wait([key], _SLICE)
+            except RuntimeError as error:
+                # A slice that is over is a DistStoreError to most stores, to FileStore a bare RuntimeError.
+                if isinstance(error, dist.DistError) and not isinstance(error, dist.DistStoreError):
+                    raise
+                if time.monotonic() - begun < _SLICE.total_seconds() / 2:
+                    raise  # not a slice that is over: the store itself fails
+                if time.monotonic() > self._deadline:
+                    raise TimeoutError(not_come([peer])) from error
+                self.check()
+                continue
+            return str(self._store.get(key), "utf-8")
+
+
+def not_come(ranks: Sequence[int]) -> str:
+    """Say that ranks are missing."""
+    named = ", ".join(map(str, ranks))
+    return (
+        f"rank {named} has not come to form the group; start it, or give init_process_group a longer timeout"
+    )
+
+
+def host_of(store: Store) -> str | None:
+    """Return the host on which a store is kept, where it is kept on one."""
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    return store.host if isinstance(store, TCPStore) else None

@@ -5,64 +5,120 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 import weakref
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, Store
 
 from ..settings import Settings
 from . import _native
 from .group import RingGroup
-from .rendezvous import Plan, meet
+from .hosts import host_identity, number_hosts
+from .letters import Letters
+from .links import Listener
+from .meeting import meet, number_meeting, open_listener
+from .no_store import NO_STORE
+from .rendezvous import Board, Collected, Shelf, host_of
 
 BACKEND = "nbdist"
 
 # How long asynchronous work may wait for the other ranks on its caller's thread.
 _PATIENCE = 0.001
 
+
+@dataclass
+class _Formed:
+    """What is kept of the forming of a group, for groups of some of its ranks."""
+
+    timeout: timedelta
+    reach: str | None = None
+    """The host over which the ranks met."""
+    secret: bytes = b""
+    children: Counter[tuple[int, ...]] = field(default_factory=Counter)
+    """How many groups of these ranks there have been."""
+
+
+@dataclass
+class _Offer:
+    """This rank's part of a group that the notebook forms."""
+
+    endpoint: _native.Endpoint
+    listener: Listener | None = None
+    board: Collected | None = None
+    """What the notebook has collected; there is one while the group is formed."""
+
+
 _lock = threading.Lock()
-_groups: weakref.WeakSet[RingGroup] = weakref.WeakSet()
+_groups: weakref.WeakKeyDictionary[RingGroup, _Formed] = weakref.WeakKeyDictionary()
 _groups_lock = threading.Lock()  # not held while a group is formed, which takes as long as the others do
 _world: weakref.ref[RingGroup] | None = None
-_endpoint: _native.Endpoint | None = None
-_plan: Plan | None = None
+_offer: _Offer | None = None
 _cell = 0
 
 
 def open_endpoint() -> bytes:
     """Open this rank's segment of a group to be formed; the bytes tell the others how to map it."""
-    global _endpoint
-    _endpoint = _native.Endpoint()
-    return _endpoint.address.encode()
+    global _offer
+    _withdraw()
+    _offer = _Offer(_native.Endpoint())
+    return f"{host_identity()} {_offer.endpoint.address}".encode()
 
 
-def form_world(endpoints: Sequence[bytes], rank: int, secret: bytes, generation: int, store: Store) -> None:
-    """Make the ranks behind `endpoints` one group, torch.distributed's default one.
-
-    The endpoint of this rank is the one it opened last.
+def listen() -> bytes:
+    """Let ranks on other hosts call this one until the group is formed; the bytes tell them where.
 
     Raises:
-        ValueError: this rank's endpoint is not at its place in the list.
-        GroupAborted: a rank died, or holds another secret, generation, rank or world size.
+        ValueError: this rank has no endpoint.
+        UsageError: NBDIST_INTERFACE names nothing this host has.
+        GroupError: there is no address to listen at.
     """
-    global _plan
-    if _endpoint is None:
+    if _offer is None:
         raise ValueError("this rank has no endpoint; call open_endpoint() first")
-    _plan = Plan(tuple(endpoint.decode() for endpoint in endpoints), secret, generation)
+    if _offer.listener is not None:
+        _offer.listener.close()
+    _offer.listener = open_listener()
+    return _offer.listener.announcement().encode()
+
+
+def form_world(
+    endpoints: Sequence[bytes],
+    rank: int,
+    secret: bytes,
+    generation: int,
+    listeners: Sequence[bytes] = (),
+) -> None:
+    """Make the ranks behind `endpoints` one group, torch.distributed's default one.
+
+    The endpoint of this rank is the one it opened last. `listeners` is what listen() returned on each
+    rank; it is needed where the ranks are on several hosts.
+
+    Raises:
+        ValueError: this rank's endpoint is not at its place in the list, or listeners are missing.
+        GroupAborted: a rank died, or holds another secret, generation, rank or world size.
+        GroupError: a rank on another host cannot be reached.
+    """
+    if _offer is None:
+        raise ValueError("this rank has no endpoint; call open_endpoint() first")
+    texts = {
+        topic: [text.decode() for text in given]
+        for topic, given in (("endpoint", endpoints), ("listener", listeners))
+    }
+    _offer.board = Collected(texts, secret, generation)
     try:
-        dist.init_process_group(f"cpu:{BACKEND}", store=store, rank=rank, world_size=len(endpoints))
+        dist.init_process_group(f"cpu:{BACKEND}", store=NO_STORE, rank=rank, world_size=len(endpoints))
     finally:
-        _plan = None
+        _withdraw()
 
 
 def leave_world() -> None:
     """Drop the group, aborted or not, without waiting for anybody."""
-    global _endpoint
-    _endpoint = None
+    _withdraw()
     # Whichever default group there is: the user may have put another in the place of ours.
     if dist.is_initialized():
         dist.destroy_process_group()
@@ -74,7 +130,9 @@ def abort(reason: str) -> None:
 
     Any thread may call it. The first reason wins.
     """
-    world = _current()
+    offer, world = _offer, _current()
+    if offer is not None and offer.board is not None:
+        offer.board.abort(reason)
     if world is not None:
         world.native.abort(reason)
 
@@ -111,47 +169,95 @@ def bytes_moved() -> int:
 
 def register() -> None:
     """Make `init_process_group("nbdist")` known to torch."""
-    dist.Backend.register_backend(BACKEND, _create, devices=["cpu", "cuda"])
+    dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu", "cuda"])
     atexit.register(_close_all)
 
 
-def _create(store: Store, rank: int, size: int, timeout: timedelta) -> RingGroup:
-    global _endpoint, _world
+def _create(options: Any, _: object) -> RingGroup:
+    """Form a group; torch calls it in init_process_group, and for new_group on the members."""
+    global _world
+    members = options.global_ranks_in_group  # none for the default group
+    parent = _parent() if members else None
+    if parent is not None:
+        return _form_within(parent, members, options.group_rank, options.timeout)
+    rank, size, timeout = options.group_rank, options.group_size, options.timeout
     with _lock:
-        # A default group has no parent, though torch 2.6 leaves an earlier one open.
-        parent = _current() if dist.is_initialized() else None
-        if _plan is not None and parent is None:
-            endpoint, plan = _endpoint, _plan
-            _endpoint = None
+        deadline = time.monotonic() + timeout.total_seconds()
+        if _offer is not None and _offer.board is not None and not members:
+            group = _form(_offer.endpoint, rank, _offer.board, deadline, _Formed(timeout), _offer.listener)
         else:
-            endpoint = _native.Endpoint()
-            plan = meet(store, rank, size, endpoint.address, timeout)
-        assert endpoint is not None
-        limit = Settings.from_environment().collective_timeout
-        if timeout != dist.distributed_c10d.default_pg_timeout:
-            limit = timeout.total_seconds()  # somebody chose it
-        full = size * torch.get_num_threads() >= len(os.sched_getaffinity(0))
-        native = _native.Group(
-            endpoint,
-            list(plan.endpoints),
-            rank,
-            plan.digests(),
-            parent=parent.native if parent is not None else None,
-            limit=limit,
-            patience=_PATIENCE if full else 0.0,
-        )
-        group = RingGroup(native, rank, size, partial(_split, store, timeout))
-        if _cell:
-            native.enter_cell(_cell)
-        with _groups_lock:
-            _groups.add(group)
-        if parent is None:
+            formed = _Formed(timeout, reach=host_of(options.store))
+            board = Shelf(options.store, rank, size, deadline)
+            group = _form(_native.Endpoint(), rank, board, deadline, formed)
+        if not members:
             _world = weakref.ref(group)
         return group
 
 
-def _split(store: Store, timeout: timedelta, name: str, rank: int, size: int) -> RingGroup:
-    return _create(PrefixStore(name, store), rank, size, timeout)
+def _form_within(parent: RingGroup, members: Sequence[int], rank: int, timeout: timedelta) -> RingGroup:
+    """Form a group of some ranks of another; they meet over that."""
+    with _lock:
+        above = _groups[parent]
+        number = number_meeting(members, above.children[tuple(members)])
+        above.children[tuple(members)] += 1
+        deadline = time.monotonic() + timeout.total_seconds()
+        board = Letters(parent.native, above.secret, members, rank, number, deadline)
+        formed = _Formed(timeout, reach=above.reach)
+        return _form(_native.Endpoint(), rank, board, deadline, formed, world=_current())
+
+
+def _form(
+    endpoint: _native.Endpoint,
+    rank: int,
+    board: Board,
+    deadline: float,
+    formed: _Formed,
+    listener: Listener | None = None,
+    world: RingGroup | None = None,
+) -> RingGroup:
+    own = f"{host_identity()} {endpoint.address}"
+    plan, links = meet(board, rank, own, listener, formed.reach, deadline)
+    limit = Settings.from_environment().collective_timeout
+    if formed.timeout != dist.distributed_c10d.default_pg_timeout:
+        limit = formed.timeout.total_seconds()  # somebody chose it
+    size = len(plan.endpoints)
+    full = size * torch.get_num_threads() >= len(os.sched_getaffinity(0))
+    native = _native.Group(
+        endpoint,
+        plan.addresses,
+        rank,
+        plan.digests(),
+        parent=world.native if world is not None else None,
+        limit=limit,
+        patience=_PATIENCE if full else 0.0,
+        hosts=number_hosts(plan.hosts),
+        links=links,
+    )
+    if _cell:
+        native.enter_cell(_cell)
+    formed.secret = plan.secret
+    group = RingGroup(native, rank, size, _split)
+    with _groups_lock:
+        _groups[group] = formed
+    return group
+
+
+def _split(group: RingGroup, members: Sequence[int], rank: int) -> RingGroup:
+    return _form_within(group, members, rank, _groups[group].timeout)
+
+
+def _withdraw() -> None:
+    """Take back what this rank has offered for a group that the notebook forms."""
+    global _offer
+    offer, _offer = _offer, None
+    if offer is not None and offer.listener is not None:
+        offer.listener.close()
+
+
+def _parent() -> RingGroup | None:
+    # Torch 2.6 leaves our group open when another takes its place as the default one.
+    group = _current()
+    return group if group is not None and dist.group.WORLD is group else None
 
 
 def _current() -> RingGroup | None:

@@ -67,6 +67,7 @@ class Rank:
             "about": self.about,
             "connect_metrics": self.connect_metrics,
             "open_endpoint": self.open_endpoint,
+            "listen": self.listen,
             "form_group": self.form_group,
             "resume_models": self.resume_models,
             "missing": self.missing,
@@ -119,15 +120,26 @@ class Rank:
             self._tap.close()
         self._tap = Tap(endpoint, key, self._world().rank, rate_hz)
 
-    def open_endpoint(self) -> bytes:
-        """Open this rank's end of the next generation."""
+    def open_endpoint(self) -> tuple[str, bytes]:
+        """Open this rank's end of the next generation, and name the host it is on."""
         from .. import comm
 
         comm.leave_world()
-        return comm.open_endpoint()
+        return comm.host_identity(), comm.open_endpoint()
+
+    def listen(self) -> bytes:
+        """Let ranks on other hosts call this one while the group is formed."""
+        from .. import comm
+
+        return comm.listen()
 
     def form_group(
-        self, endpoints: list[bytes], secret: bytes, generation: int, store: str, master_port: int
+        self,
+        endpoints: list[bytes],
+        listeners: list[bytes],
+        secret: bytes,
+        generation: int,
+        master_port: int,
     ) -> None:
         """Form a generation over the endpoints of all ranks and set up the names of a cell."""
         import torch.distributed as dist
@@ -142,9 +154,7 @@ class Rank:
             MASTER_ADDR="127.0.0.1",
             MASTER_PORT=str(master_port),
         )
-        # Subgroups that a cell makes meet in this file; it lies in the cluster's private folder.
-        meeting = dist.FileStore(store, world.size)  # type: ignore[attr-defined]  # torch re-exports it
-        comm.form_world(endpoints, world.rank, secret, generation, meeting)
+        comm.form_world(endpoints, world.rank, secret, generation, listeners)
         names = self._shell.user_ns
         for name, value in (
             ("rank", world.rank),

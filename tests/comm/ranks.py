@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import socket
 import tempfile
 import time
 import traceback
@@ -16,6 +15,8 @@ import torch
 import torch.distributed as dist
 
 import nbdist.comm
+
+from ..hosts import enter
 
 # Children fork from a server that has imported torch already: 30 ms each instead of 2 s.
 _context = multiprocessing.get_context("forkserver")
@@ -35,11 +36,14 @@ class Ranks:
         function: Callable[..., Any],
         *args: Any,
         form: bool = True,
-        hosts: Sequence[int] = (),
+        hosts: Sequence[int | str] = (),
     ) -> None:
-        """Start the ranks; with `hosts`, the number of each one's host, they are as if on several."""
+        """Start the ranks.
+
+        With `hosts` each is on one of several: in a namespace of tests.hosts, by its name, or merely
+        believing to be on the host of a number.
+        """
         self.size = size
-        links = connect(hosts)
         self._folder = tempfile.TemporaryDirectory()
         self._pipes: list[Connection] = []
         self.processes = []
@@ -47,16 +51,13 @@ class Ranks:
             ours, theirs = _context.Pipe(duplex=False)
             process = _context.Process(
                 target=_be_rank,
-                args=(theirs, self._folder.name, form, function, rank, size, args, hosts, links[rank]),
+                args=(theirs, self._folder.name, form, function, rank, size, args, hosts),
                 daemon=True,
             )
             process.start()
             theirs.close()
             self._pipes.append(ours)
             self.processes.append(process)
-        for _, *sockets in (link for row in links for link in row):
-            for each in sockets:
-                each.close()
 
     def __enter__(self) -> Ranks:
         return self
@@ -91,7 +92,7 @@ def spawn(
     *args: Any,
     timeout: float = 30.0,
     form: bool = True,
-    hosts: Sequence[int] = (),
+    hosts: Sequence[int | str] = (),
 ) -> list[Any]:
     """Call `function(rank, size, *args)` on every rank of a new group; return what each returned."""
     with Ranks(size, function, *args, form=form, hosts=hosts) as ranks:
@@ -122,39 +123,13 @@ class Raised:
         self.at = time.monotonic()
 
 
-Link = tuple[int, socket.socket, socket.socket]
-"""A rank of another host, and two sockets connected with it."""
-
-
-def connect(hosts: Sequence[int]) -> list[list[Link]]:
-    """Connect every pair of ranks on different hosts, over the loopback; a list of links for each rank."""
-    links: list[list[Link]] = [[] for _ in range(64)]
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def pair() -> tuple[socket.socket, socket.socket]:
-            ours = socket.create_connection(server.getsockname())
-            return ours, server.accept()[0]
-
-        for high in range(len(hosts)):
-            for low in (rank for rank in range(high) if hosts[rank] != hosts[high]):
-                control, data = pair(), pair()
-                links[high].append((low, control[0], data[0]))
-                links[low].append((high, control[1], data[1]))
-    return links
-
-
-def _link_first_group(hosts: Sequence[int], links: Sequence[Link]) -> None:
-    """Have the native layer believe that these are the hosts of the first group that is formed."""
-    native = nbdist.comm.world._native
-    plain = native.Group
-
-    def linked(*args: Any, **kwargs: Any) -> Any:
-        native.Group = plain
-        kwargs["hosts"] = list(hosts)
-        kwargs["links"] = [(peer, control.detach(), data.detach()) for peer, control, data in links]
-        return plain(*args, **kwargs)
-
-    native.Group = linked
+def _move_to(host: int | str) -> None:
+    """Enter a network namespace, or merely believe to be on the host of that number."""
+    if isinstance(host, str):
+        enter(host)
+    else:
+        nbdist.comm.world.host_identity = lambda: f"host{host}"
+        os.environ["NBDIST_INTERFACE"] = "127.0.0.1"
 
 
 def _be_rank(
@@ -165,12 +140,11 @@ def _be_rank(
     rank: int,
     size: int,
     args: Any,
-    hosts: Sequence[int],
-    links: Sequence[Link],
+    hosts: Sequence[int | str],
 ) -> None:
-    torch.set_num_threads(1)
     if hosts:
-        _link_first_group(hosts, links)
+        _move_to(hosts[rank])
+    torch.set_num_threads(1)
     try:
         if form:
             store = dist.FileStore(os.path.join(folder, "store"), size)

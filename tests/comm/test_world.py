@@ -27,7 +27,7 @@ def meet(rank: int, size: int, path: str, secret: bytes = b"secret") -> None:
     for generation in range(3):
         store.set(f"{generation}/{rank}", comm.open_endpoint())
         endpoints = [store.get(f"{generation}/{peer}") for peer in range(size)]
-        comm.form_world(endpoints, rank, secret, generation, dist.HashStore())
+        comm.form_world(endpoints, rank, secret, generation)
         tensor = torch.ones(10)
         dist.all_reduce(tensor)
         assert (tensor == size).all()
@@ -54,6 +54,7 @@ def come_late(rank: int, size: int) -> None:
     if rank == 0:
         with pytest.raises(TimeoutError, match="rank 1 has not come"):
             dist.new_group(timeout=timedelta(seconds=0.5))
+    dist.barrier()
 
 
 def test_a_late_rank_is_waited_for_and_an_absent_one_named():
@@ -66,7 +67,7 @@ def replace_the_group(rank: int, size: int, path: str) -> None:
         store = dist.FileStore(f"{path}/{generation}", size)
         store.set(str(rank), comm.open_endpoint())
         endpoints = [store.get(str(peer)) for peer in range(size)]
-        comm.form_world(endpoints, rank, b"secret", generation, dist.HashStore())
+        comm.form_world(endpoints, rank, b"secret", generation)
         dist.barrier()
         dist.destroy_process_group()
         dist.init_process_group("gloo", store=dist.PrefixStore("gloo", store), rank=rank, world_size=size)
@@ -103,7 +104,7 @@ def never_forms(rank: int, size: int, path: str) -> None:
     if rank == 1:
         comm.leave_world()
         threading.Event().wait(30)
-    comm.form_world(endpoints, rank, b"secret", 0, dist.HashStore())
+    comm.form_world(endpoints, rank, b"secret", 0)
 
 
 def test_a_rank_that_gives_up_before_the_group_is_formed_releases_the_others(tmp_path):
@@ -116,14 +117,14 @@ def test_a_rank_that_gives_up_before_the_group_is_formed_releases_the_others(tmp
 def test_an_endpoint_of_no_rank_is_refused():
     comm.open_endpoint()
     with pytest.raises(ValueError, match="is no endpoint"):
-        comm.form_world([b"nonsense"], 0, b"", 0, dist.HashStore())
+        comm.form_world([b"nonsense"], 0, b"", 0)
     first = comm.open_endpoint()
     comm.open_endpoint()
     with pytest.raises(ValueError, match="not the one this rank opened last"):
-        comm.form_world([first], 0, b"", 0, dist.HashStore())
+        comm.form_world([first], 0, b"", 0)
     comm.leave_world()
     with pytest.raises(ValueError, match="call open_endpoint"):
-        comm.form_world([first], 0, b"", 0, dist.HashStore())
+        comm.form_world([first], 0, b"", 0)
 
 
 def footprint() -> tuple[int, int, int]:

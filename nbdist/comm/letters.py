@@ -1,0 +1,94 @@
+"""How the ranks of a subgroup meet: by messages over the group they are in already."""
+
+from __future__ import annotations
+
+import ctypes
+import hmac
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from ._native import Group, Ticket
+from .rendezvous import not_come
+
+_LENGTH = 4096  # of every message, since both sides have to know it
+_SLICE = 0.2
+
+
+class Letters:
+    """A board for some ranks of a group, kept nowhere: each writes to each."""
+
+    generation = 0
+
+    def __init__(
+        self, parent: Group, secret: bytes, members: Sequence[int], rank: int, number: int, deadline: float
+    ) -> None:
+        """`number` tells this meeting from all others that the members have over this parent."""
+        self._parent = parent
+        self._secret = secret
+        self._members = members
+        self._rank = rank
+        self._tag = -2 - number  # users' are from 0 up, and -1 is the native layer's own
+        self._deadline = deadline
+        self._arrival = threading.Event()
+
+    def secret(self) -> bytes:
+        """Derive the subgroup's secret from the parent's, so that none has to be sent."""
+        return hmac.digest(self._secret, f"subgroup {self._tag}".encode(), "sha256")
+
+    def swap(self, topic: str, text: str) -> Sequence[str]:
+        """Send a text to each member, and wait for theirs.
+
+        Raises:
+            TimeoutError: some have not sent one in time.
+            GroupAborted: the parent has ended, or cannot bring one that is waited for.
+        """
+        letter = ctypes.create_string_buffer(text.encode(), _LENGTH)
+        inbox = [letter if peer == self._rank else _blank() for peer in range(len(self._members))]
+        others = [(peer, rank) for peer, rank in enumerate(self._members) if peer != self._rank]
+        sent = [
+            self._parent.send(rank, self._tag, ctypes.addressof(letter), _LENGTH, self._ticked(letter))
+            for _, rank in others
+        ]
+        awaited = [
+            self._parent.recv(
+                rank, self._tag, ctypes.addressof(inbox[peer]), _LENGTH, self._ticked(inbox[peer])
+            )
+            for peer, rank in others
+        ]
+        self._wait([*awaited, *sent], [rank for _, rank in others] * 2)
+        return [page.value.decode() for page in inbox]
+
+    def check(self) -> None:
+        """Raise why the parent has ended, if it has."""
+        if self._parent.is_aborted():
+            self._parent.barrier()
+
+    def give_up(self, error: BaseException) -> None:
+        """End the parent, whose ranks are out of step now, unless others have merely not come."""
+        if not isinstance(error, TimeoutError):
+            self._parent.abort(str(error) or "interrupted while a group was formed")
+
+    def _ticked(self, page: object) -> Callable[[Ticket], None]:
+        # Holds the page for as long as the native layer may write to it, which may be longer than we wait.
+        def tick(_: Ticket, page: object = page) -> None:
+            self._arrival.set()
+
+        return tick
+
+    def _wait(self, tickets: Sequence[Ticket | None], ranks: Sequence[int]) -> None:
+        for ticket in tickets:
+            assert ticket is not None
+            while True:
+                self._arrival.clear()
+                if ticket.done:
+                    ticket.rethrow()
+                    break
+                if time.monotonic() > self._deadline:
+                    late = {rank for each, rank in zip(tickets, ranks, strict=True) if each and not each.done}
+                    raise TimeoutError(not_come(sorted(late)))
+                self._arrival.wait(_SLICE)
+
+
+def _blank() -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(_LENGTH)
