@@ -38,14 +38,15 @@ class Reduction {
         const std::size_t bytes = count_ * width_;
         std::vector<std::byte> partials(lanes_.hosts() * bytes);
         auto partial = [&](int host) { return partials.data() + host * bytes; };
-        Errands errands(lanes_);
+        Errands errands = lanes_.errands();
         std::copy_n(data_, bytes, partial(lanes_.host()));
         in_host::all_reduce(world_, partial(lanes_.host()), count_, type_, op_);
-        if (signature != nullptr) errands.declare(*signature, true);
+        std::optional<Accord> accord;
+        if (signature != nullptr) accord.emplace(lanes_, *signature).declare(true);
         for (int step = 1; step < lanes_.hosts(); ++step)
             for (int peer : lanes_.listeners_of((lanes_.host() + step) % lanes_.hosts()))
                 errands.send(peer, partial(lanes_.host()), bytes);
-        if (signature != nullptr) errands.compare(*signature);
+        if (accord) accord->compare();
         for (int host = 0; host < lanes_.hosts(); ++host)
             if (host != lanes_.host()) errands.receive(lanes_.speaker_of(host), partial(host), bytes);
         errands.await_all();

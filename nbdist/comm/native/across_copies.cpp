@@ -28,7 +28,7 @@ void across::broadcast(Lanes& lanes, void* data, std::size_t count, DType type, 
     const std::size_t total = count * size_of(type);
     std::byte* bytes = static_cast<std::byte*>(data);
     std::deque<std::shared_ptr<Ticket>> expected;
-    Errands errands(lanes);
+    Errands errands = lanes.errands();
     std::size_t asked = 0;
     for (std::size_t begin = 0; begin < total; begin += chunk) {
         const std::size_t length = std::min(chunk, total - begin);
@@ -58,7 +58,7 @@ void across::all_gather(Lanes& lanes, const void* in, void* const* out, std::siz
         in_host::all_gather(world, places[lanes.place()], places.data(), count, type);
     };
     const int hosts = lanes.hosts();
-    Errands errands(lanes);
+    Errands errands = lanes.errands();
     if (lanes.even()) {
         std::vector<std::shared_ptr<Ticket>> expected(hosts);
         for (int step = 1; step < hosts; ++step) {

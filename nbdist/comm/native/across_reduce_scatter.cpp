@@ -11,7 +11,7 @@ void along_lanes(const Lanes& lanes, const void* const* in, void* out, std::size
     const std::size_t bytes = count * size_of(type);
     const int hosts = lanes.hosts();
     std::vector<std::byte> sent(lanes.world().size() > 1 ? hosts * bytes : 0), come(hosts * bytes);
-    Errands errands(lanes);
+    Errands errands = lanes.errands();
     for (int host = 0; host < hosts; ++host)
         if (host != lanes.host()) errands.receive(lanes.speaker_of(host), come.data() + host * bytes, bytes);
     for (int step = 1; step <= hosts; ++step) {
@@ -37,7 +37,7 @@ void directly(const Lanes& lanes, const void* const* in, void* out, std::size_t 
     const std::size_t bytes = count * size_of(type);
     std::vector<std::byte> come(lanes.size() * bytes);
     std::vector<const void*> inputs(lanes.size());
-    Errands errands(lanes);
+    Errands errands = lanes.errands();
     for (int step = 0; step < lanes.size(); ++step) {
         const int peer = (lanes.rank() + step) % lanes.size();
         inputs[peer] = peer == lanes.rank() ? in[peer] : come.data() + peer * bytes;

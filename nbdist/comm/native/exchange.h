@@ -3,8 +3,7 @@
 
 #include <vector>
 
-#include "mail.h"
-#include "world.h"
+#include "errands.h"
 
 namespace nbdist {
 

@@ -43,7 +43,10 @@ Group::Group(std::shared_ptr<Endpoint> endpoint, const std::vector<Address>& add
       patience_(options.links.empty() ? options.patience : std::chrono::milliseconds{0}),
       queue_(world_, vigil_, announcer_),
       mail_(members_, vigil_, announcer_, lookout_, options.links) {
-    if (members_.hosts().size() > 1) world_.connect(lanes_.emplace(members_, world_, mail_));
+    if (members_.hosts().size() == 1) return;
+    world_.connect(lanes_.emplace(members_, world_, mail_));
+    // Nobody goes on before all have come, on the other hosts too.
+    run({.kind = Kind::form}, [](World& world) { agree(world, {.kind = Kind::form}); });
 }
 
 Group::~Group() {

@@ -30,7 +30,7 @@ HostRing::HostRing(const Lanes& lanes, std::byte* data, std::size_t count, DType
       fold_(fold_for(type, op == Op::avg ? Op::sum : op)),
       scratch_bytes_(((count + hosts_ - 1) / hosts_ / pieces_ + 1) * width_),
       scratch_(ahead * scratch_bytes_),
-      errands_(lanes) {}
+      errands_(lanes.errands()) {}
 
 HostRing::Piece HostRing::piece(int segment, std::size_t number) const {
     const std::size_t low = count_ * segment / hosts_, length = count_ * (segment + 1) / hosts_ - low;

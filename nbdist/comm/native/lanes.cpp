@@ -32,68 +32,41 @@ std::vector<int> Lanes::listeners_of(int host) const {
     return listeners;
 }
 
-Errands::~Errands() {
-    for (const auto& [peer, ticket] : out_)
-        if (!ticket->done()) lanes_.mail().forget(ticket);
-}
+Accord::Accord(const Lanes& lanes, const Signature& signature)
+    : lanes_(lanes),
+      signature_(signature),
+      theirs_(lanes.hosts(), signature),
+      errands_(lanes.world(), lanes.mail(), accord_tag) {}
 
-Errands::TicketRef Errands::keep(int peer, TicketRef ticket) {
-    if (!ticket->done()) out_.emplace_back(peer, ticket);
-    return ticket;
-}
-
-Errands::TicketRef Errands::send(int to, const void* data, std::size_t bytes) {
-    return keep(to, lanes_.mail().post_send(to, lane_tag, data, bytes));
-}
-
-Errands::TicketRef Errands::receive(int from, void* data, std::size_t bytes) {
-    return keep(from, lanes_.mail().post_recv(from, lane_tag, data, bytes));
-}
-
-void Errands::await(int peer, const TicketRef& ticket) {
-    if (!ticket->done()) lanes_.mail().wait(ticket, lanes_.world().waiting_for(peer));
-}
-
-void Errands::await_all() {
-    for (const auto& [peer, ticket] : out_) await(peer, ticket);
-    out_.clear();
-}
-
-void Errands::declare(const Signature& signature, bool held) {
+void Accord::declare(bool held) {
     for (int host = 0; host < lanes_.hosts(); ++host) {
         if (host == lanes_.host()) continue;
-        for (int peer : lanes_.listeners_of(host))
-            keep(peer, lanes_.mail().post_send(peer, accord_tag, &signature, sizeof signature, held));
+        for (int peer : lanes_.listeners_of(host)) errands_.send(peer, &signature_, sizeof signature_, held);
     }
 }
 
-void Errands::compare(const Signature& signature) {
-    std::vector<Signature> theirs(lanes_.hosts(), signature);
-    Errands arrivals(lanes_);
-    std::vector<TicketRef> tickets(lanes_.hosts());
+void Accord::compare() {
+    std::vector<Errands::TicketRef> come(lanes_.hosts());
+    for (int host = 0; host < lanes_.hosts(); ++host)
+        if (host != lanes_.host())
+            come[host] = errands_.receive(lanes_.speaker_of(host), &theirs_[host], sizeof signature_);
     for (int host = 0; host < lanes_.hosts(); ++host) {
-        if (host == lanes_.host()) continue;
-        const int peer = lanes_.speaker_of(host);
-        tickets[host] =
-            arrivals.keep(peer, lanes_.mail().post_recv(peer, accord_tag, &theirs[host], sizeof signature));
-    }
-    for (int host = 0; host < lanes_.hosts(); ++host) {
-        if (tickets[host] != nullptr) arrivals.await(lanes_.speaker_of(host), tickets[host]);
+        if (come[host] != nullptr) errands_.await(lanes_.speaker_of(host), come[host]);
         // Told of the hosts' first ranks, so that all ranks say the same.
-        if (!(theirs[host] == theirs[0]))
-            lanes_.world().refuse(lanes_.ranks_of(0).front(), theirs[0], lanes_.ranks_of(host).front(),
-                                  theirs[host]);
+        if (!(theirs_[host] == theirs_[0]))
+            lanes_.world().refuse(lanes_.ranks_of(0).front(), theirs_[0], lanes_.ranks_of(host).front(),
+                                  theirs_[host]);
     }
+    errands_.await_all();
 }
 
 void agree(World& world, const Signature& signature) {
     Operation operation(world, signature);
     world.agree();
     if (world.lanes() == nullptr) return;
-    Errands errands(*world.lanes());
-    errands.declare(signature);
-    errands.compare(signature);
-    errands.await_all();
+    Accord accord(*world.lanes(), signature);
+    accord.declare();
+    accord.compare();
 }
 
 }  // namespace nbdist

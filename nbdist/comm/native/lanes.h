@@ -4,8 +4,7 @@
 // Where hosts have different numbers of ranks, the place is taken modulo theirs.
 #pragma once
 
-#include "mail.h"
-#include "world.h"
+#include "errands.h"
 
 namespace nbdist {
 
@@ -32,6 +31,8 @@ class Lanes {
     std::vector<int> listeners_of(int host) const;
 
     Mail& mail() const { return mail_; }
+    // For what a collective sends along the lanes.
+    Errands errands() const { return {world_, mail_, lane_tag}; }
 
   private:
     const Members& members_;
@@ -39,32 +40,21 @@ class Lanes {
     Mail& mail_;
 };
 
-// Messages of a collective. Those that are not done when it ends, for the group has, are taken back: declare
-// it after the memory that they use.
-class Errands {
+// What hosts tell one another before a collective. A rank speaks for its host, whose ranks have agreed.
+class Accord {
   public:
-    explicit Errands(const Lanes& lanes) : lanes_(lanes) {}
-    ~Errands();
-    Errands(const Errands&) = delete;
+    Accord(const Lanes& lanes, const Signature& signature);
 
-    using TicketRef = std::shared_ptr<Ticket>;
-    TicketRef send(int to, const void* data, std::size_t bytes);
-    TicketRef receive(int from, void* data, std::size_t bytes);
-    void await(int peer, const TicketRef& ticket);
-    void await_all();
-
-    // Tell the other hosts what this one is about to do: a rank speaks for its host, whose ranks have agreed
-    // before. With `held` it goes with the message that follows at once to the same ranks. `signature` must
-    // last as long as this.
-    void declare(const Signature& signature, bool held = false);
-    // Wait for what they do, and throw Mismatch unless it is the same. Then every rank has agreed.
-    void compare(const Signature& signature);
+    // Say what this host is about to do; `held`, with the next message to the same ranks.
+    void declare(bool held = false);
+    // Wait for what the others are, and throw Mismatch unless it is the same. Then every rank has agreed.
+    void compare();
 
   private:
-    TicketRef keep(int peer, TicketRef ticket);
-
     const Lanes& lanes_;
-    std::vector<std::pair<int, TicketRef>> out_;
+    Signature signature_;
+    std::vector<Signature> theirs_;  // by host
+    Errands errands_;
 };
 
 // Wait until every rank of the group, on whatever host, does the same.

@@ -32,6 +32,7 @@ class Mail {
     int rank() const { return members_.rank(); }
     int size() const { return members_.size(); }
 
+    // These throw nothing when the group is over: who waits finds out, for what has come by then counts.
     // A message that is held may go with the next one to that peer, for which it needs no wait.
     std::shared_ptr<Ticket> post_send(int to, std::int64_t tag, const void* data, std::size_t bytes,
                                       bool held = false);

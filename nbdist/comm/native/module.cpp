@@ -277,6 +277,7 @@ class Handle {
     template <class Post>
     Outcome deliver(Waiting waiting, Then then, Post post) {
         std::shared_ptr<Group> group = live(waiting.kind);
+        group->vigil().check(waiting.kind);
         const bool now = !then;
         TicketRef ticket = post(group->mail());
         if (now) {
