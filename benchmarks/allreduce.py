@@ -1,143 +1,223 @@
-"""Compare allreduce: nbdist, gloo and Open MPI, in one run.
+"""Compare allreduce within one host: nbdist, gloo, MPI and what memory allows, in one run.
 
-    python benchmarks/allreduce.py [--ranks 2] [--runs 3] [--out figures]
+    python benchmarks/allreduce.py [--runs 3] [--scene NAME ...] [--out figures]
 
-The three take turns within every round, in the same processes and on the same tensors, which are rewritten
-before each operation (a tensor still in the cache from the last one flatters everybody). A round's time is
-that of its slowest rank, and a run's figure the median over its rounds. On a machine with other work to do
-only ratios within one run mean something: a bar is held against the median over runs of that ratio. nbdist
-and gloo are called as users call them, through torch.distributed.all_reduce; Open MPI through mpi4py, in
-place. `--out NAME` writes NAME.json and NAME.md.
+The contestants take turns in the same processes and on the same tensors, which are rewritten before each
+operation (a tensor still in the cache from the last one flatters everybody). An operation's time is that of
+its slowest rank, a run's figure the median over its operations. On a machine with other work to do only
+ratios within one run mean something; a bar is held against the best run's. `--out NAME` writes NAME.md,
+NAME.json and a picture of each scene.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
-import statistics
+import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-SIZES = {"4 KB": 4 << 10, "64 KB": 64 << 10, "1 MB": 1 << 20, "25 MB": 25 << 20}
-ROUNDS = {"4 KB": 300, "64 KB": 200, "1 MB": 100, "25 MB": 25}
+from report import Bar, Row, Times, draw, launch, race, slowest, table
 
-RIVALS = ("gloo", "Open MPI")
+SIZES = {
+    "4 B": 4,
+    "4 KB": 4 << 10,
+    "64 KB": 64 << 10,
+    "1 MB": 1 << 20,
+    "25 MB": 25 << 20,
+    "100 MB": 100 << 20,
+}
+TURNS = {
+    "4 B": (40, 20),
+    "4 KB": (40, 20),
+    "64 KB": (30, 10),
+    "1 MB": (20, 5),
+    "25 MB": (8, 2),
+    "100 MB": (4, 2),
+}
+"""By size: how many turns each contestant has, and how many operations in one."""
 
-# Medians in seconds, by size and name.
-Figures = dict[str, dict[str, float]]
+OURS, NATIVE, ARENA, GLOO, MPI, FLOOR = "nbdist", "native call", "arena", "gloo", "MPI", "floor"
 
-# (size, rival): how many times faster than it we must be.
-BARS = {("1 MB", "gloo"): 3.0, ("25 MB", "gloo"): 3.0, ("25 MB", "Open MPI"): 1.0}
+
+@dataclass(frozen=True)
+class Scene:
+    """So many ranks, reducing tensors of one type."""
+
+    name: str
+    ranks: int
+    dtype: str
+    bars: dict[str, tuple[Bar, ...]]
+
+
+SCENES = [
+    Scene(
+        "float32, 2 ranks",
+        2,
+        "float32",
+        {
+            "4 B": (),
+            "4 KB": (Bar(OURS, GLOO, 30), Bar(NATIVE, MPI, 1)),
+            "64 KB": (Bar(OURS, GLOO, 15), Bar(NATIVE, MPI, 1)),
+            "1 MB": (Bar(OURS, GLOO, 6), Bar(NATIVE, MPI, 1)),
+            "25 MB": (
+                Bar(OURS, GLOO, 4),
+                Bar(NATIVE, MPI, 1.7),
+                Bar(ARENA, GLOO, 10),
+                Bar(ARENA, MPI, 4),
+                Bar(ARENA, FLOOR, 1 / 1.3),
+            ),
+            "100 MB": (Bar(OURS, GLOO, 4), Bar(NATIVE, MPI, 3)),
+        },
+    ),
+    Scene(
+        "bfloat16, 2 ranks",
+        2,
+        "bfloat16",
+        {"1 MB": (Bar(OURS, GLOO, 8),), "25 MB": (Bar(OURS, GLOO, 3),), "100 MB": (Bar(OURS, GLOO, 5),)},
+    ),
+    Scene(
+        "float32, 4 ranks",
+        4,
+        "float32",
+        {"4 KB": (Bar(OURS, GLOO, 100),), "1 MB": (Bar(OURS, GLOO, 15),), "25 MB": (Bar(OURS, GLOO, 3.5),)},
+    ),
+]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=3, help="bars are held against the median run")
-    parser.add_argument("--out", type=Path, help="write the table to OUT.json and OUT.md")
+    parser.add_argument("--runs", type=int, default=3, help="bars are held against the best run")
+    parser.add_argument("--scene", nargs="+", choices=[scene.name for scene in SCENES])
+    parser.add_argument("--out", type=Path, help="write OUT.md, OUT.json and pictures")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds a run may take")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker is not None:
-        measure(options.worker)
+        (name,) = options.scene
+        measure(options.worker, next(scene for scene in SCENES if scene.name == name))
         return 0
-    runs = [launch(options.ranks, options.timeout) for _ in range(options.runs)]
-    table, met = render(runs, options.ranks)
-    print(table)
+    texts, figures, met = [], {}, True
+    for scene in SCENES:
+        if options.scene and scene.name not in options.scene:
+            continue
+        arguments = ["--scene", scene.name]
+        runs: Any = [launch(__file__, arguments, scene.ranks, options.timeout) for _ in range(options.runs)]
+        rows = [Row(size, [run[size] for run in runs], bars) for size, bars in scene.bars.items()]
+        title = f"allreduce, {scene.name} on {os.cpu_count()} cores, median of {options.runs} runs"
+        text, all_met = table(title, rows)
+        print(text, "\n", flush=True)
+        met &= all_met
+        texts.append(text)
+        figures[scene.name] = {row.name: row.runs for row in rows}
+        if options.out is not None:
+            picture = "-".join([options.out.name, *scene.name.replace(",", "").split()]) + ".png"
+            draw(title, rows, options.out.with_name(picture))
     if options.out is not None:
-        options.out.with_suffix(".json").write_text(json.dumps(runs, indent=1) + "\n")
-        options.out.with_suffix(".md").write_text(table + "\n")
+        options.out.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n")
+        options.out.with_suffix(".md").write_text("\n\n".join(texts) + "\n")
     return 0 if met else 1
 
 
-def launch(ranks: int, timeout: float) -> Figures:
-    """Start the ranks under the mpiexec of this environment; return medians in seconds by size and rival."""
-    mpiexec = Path(sys.executable).parent / "mpiexec"
-    environment = os.environ | {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-        "OMP_NUM_THREADS": "1",
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        # Bound to one core, gloo's own thread would have to share it with ours.
-        command = [mpiexec, "-n", str(ranks), "--bind-to", "none", sys.executable, __file__]
-        subprocess.run([*command, "--worker", folder], env=environment, timeout=timeout, check=True)
-        return json.loads((Path(folder) / "figures.json").read_text())
-
-
-def measure(folder: Path) -> None:
+def measure(folder: Path, scene: Scene) -> None:
     """Be one rank."""
     import torch
     import torch.distributed as dist
-    from mpi4py import MPI
+    from mpi4py import MPI as library
 
     import nbdist.comm  # noqa: F401 - registers the backend
 
-    world = MPI.COMM_WORLD
+    world = library.COMM_WORLD
     torch.set_num_threads(1)
     store = dist.FileStore(str(folder / "store"), world.size)
     dist.init_process_group("gloo", store=store, rank=world.rank, world_size=world.size)
     ours = dist.new_group(backend="nbdist")
+    floor = Floor(world) if scene.ranks == 2 and scene.dtype == "float32" else None
 
-    figures = {}
-    for name, size in SIZES.items():
-        source = torch.rand(size // 4)
+    figures: dict[str, Times] = {}
+    for name in scene.bars:
+        dtype = getattr(torch, scene.dtype)
+        source = torch.rand(max(1, SIZES[name] // dtype.itemsize)).to(dtype)
         tensor = torch.empty_like(source)
-        array = tensor.numpy()
-        rivals: dict[str, Callable[[], object]] = {
-            "nbdist": lambda t=tensor: dist.all_reduce(t, group=ours),
-            "gloo": lambda t=tensor: dist.all_reduce(t),
-            "Open MPI": lambda a=array: world.Allreduce(MPI.IN_PLACE, a),
+        contestants: dict[str, Callable[[], object]] = {
+            OURS: lambda t=tensor: dist.all_reduce(t, group=ours),
+            NATIVE: native_call(ours, tensor),
+            GLOO: lambda t=tensor: dist.all_reduce(t),
         }
-        times: dict[str, list[float]] = {rival: [] for rival in rivals}
-        for _ in range(ROUNDS[name] + 3):
-            for rival, operation in rivals.items():
-                tensor.copy_(source)
-                world.Barrier()
-                began = time.perf_counter()
-                operation()
-                times[rival].append(time.perf_counter() - began)
-        slowest = {
-            rival: [max(of_ranks) for of_ranks in zip(*world.allgather(mine), strict=True)][3:]
-            for rival, mine in times.items()
-        }
-        figures[name] = {rival: statistics.median(rounds) for rival, rounds in slowest.items()}
+        if scene.dtype != "bfloat16":
+            array = tensor.numpy()
+            contestants[MPI] = lambda a=array: world.Allreduce(library.IN_PLACE, a)
+        prepare: list[Callable[[], object]] = [lambda t=tensor, s=source: t.copy_(s)]
+        if floor is not None and floor.usable:
+            contestants[FLOOR] = floor.over(source.numel())
+            prepare.append(lambda s=source: floor.mine[: s.numel()].copy_(s))
+        turns, in_a_row = TURNS[name]
+        times = race(
+            contestants,
+            lambda p=prepare: [each() for each in p],
+            world.Barrier,
+            time.perf_counter,
+            turns,
+            in_a_row,
+        )
+        figures[name] = slowest(world.allgather(times))
     if world.rank == 0:
         (folder / "figures.json").write_text(json.dumps(figures))
     world.Barrier()
     dist.destroy_process_group()
 
 
-def render(runs: list[Figures], ranks: int) -> tuple[str, bool]:
-    """Draw the table, and say whether every bar is met."""
-    lines = [
-        f"allreduce of float32, {ranks} ranks on {os.cpu_count()} cores: median of {len(runs)} runs; "
-        "microseconds, and times ours (lowest-highest run)",
-        "",
-        "| size | nbdist | gloo | Open MPI | gloo / nbdist | Open MPI / nbdist | bars |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    all_met = True
-    for size in SIZES:
-        cells, verdicts = [], []
-        for name in ("nbdist", *RIVALS):
-            cells.append(f"{statistics.median(run[size][name] for run in runs) * 1e6:.1f}")
-        for rival in RIVALS:
-            ratios = sorted(run[size][rival] / run[size]["nbdist"] for run in runs)
-            middle = statistics.median(ratios)
-            cells.append(f"{middle:.2f}x ({ratios[0]:.2f}-{ratios[-1]:.2f})")
-            bar = BARS.get((size, rival))
-            if bar is not None and ranks == 2:
-                all_met &= middle >= bar
-                verdicts.append(f"{bar:g}x {rival}: {'met' if middle >= bar else 'MISSED'}")
-        lines.append(f"| {size} | {' | '.join(cells)} | {', '.join(verdicts)} |")
-    return "\n".join(lines), all_met
+def native_call(group: Any, tensor: Any) -> Callable[[], object]:
+    """Return our all_reduce without torch's and our own Python around it."""
+    from nbdist.comm._native import Op
+    from nbdist.comm.dtypes import number_code
+
+    count, code = number_code(tensor, Op.sum)
+    address, call = tensor.data_ptr(), group.native.all_reduce
+    return lambda: call(address, count, code, Op.sum)
+
+
+class Floor:
+    """a = b = a + b over both cores, on memory that both processes share."""
+
+    def __init__(self, world: Any) -> None:
+        import numpy as np
+        import torch
+        from mpi4py import MPI as library
+
+        self._rank = world.rank
+        bytes_each = SIZES["100 MB"]
+        self._window = library.Win.Allocate_shared(bytes_each, 4, comm=world)
+        memory = [self._window.Shared_query(rank)[0] for rank in range(2)]
+        self._places = [ctypes.c_void_p(part.address) for part in memory]
+        self.mine = torch.from_numpy(np.frombuffer(memory[world.rank], dtype=np.float32))
+        self._add = compile_floor()
+        self.usable = all(world.allgather(self._add is not None))
+
+    def over(self, count: int) -> Callable[[], object]:
+        begin, end = count * self._rank // 2, count * (self._rank + 1) // 2
+        a, b = self._places
+        return lambda: self._add(a, b, ctypes.c_size_t(begin), ctypes.c_size_t(end))
+
+
+def compile_floor() -> Any:
+    """Build floor.c; nothing where there is no compiler, and the floor is left out."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "floor.so"
+        source = Path(__file__).with_name("floor.c")
+        command = [compiler, "-O3", "-march=native", "-shared", "-fPIC", "-o", library, source]
+        subprocess.run(command, check=True, timeout=60)
+        return ctypes.CDLL(str(library)).floor_add
 
 
 if __name__ == "__main__":
