@@ -1,6 +1,6 @@
 """Compare allreduce within one host: nbdist, gloo, MPI and what memory allows, in one run.
 
-    python benchmarks/allreduce.py [--runs 3] [--scene NAME ...] [--out figures]
+    python -m benchmarks.allreduce [--runs 3] [--scene NAME ...] [--out figures]
 
 The contestants take turns in the same processes and on the same tensors, which are rewritten before each
 operation (a tensor still in the cache from the last one flatters everybody). An operation's time is that of
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import Bar, Row, Times, draw, launch, race, slowest, table
+from .report import Bar, Row, Times, draw, launch, race, slowest, table
 
 SIZES = {
     "4 B": 4,
@@ -44,7 +44,7 @@ TURNS = {
 }
 """By size: how many turns each contestant has, and how many operations in one."""
 
-OURS, NATIVE, ARENA, GLOO, MPI, FLOOR = "nbdist", "native call", "arena", "gloo", "MPI", "floor"
+OURS, NATIVE, ARENA, GLOO, THEIR_MPI, FLOOR = "nbdist", "native call", "arena", "gloo", "MPI", "floor"
 
 
 @dataclass(frozen=True)
@@ -64,17 +64,17 @@ SCENES = [
         "float32",
         {
             "4 B": (),
-            "4 KB": (Bar(OURS, GLOO, 30), Bar(NATIVE, MPI, 1)),
-            "64 KB": (Bar(OURS, GLOO, 15), Bar(NATIVE, MPI, 1)),
-            "1 MB": (Bar(OURS, GLOO, 6), Bar(NATIVE, MPI, 1)),
+            "4 KB": (Bar(OURS, GLOO, 30), Bar(NATIVE, THEIR_MPI, 1)),
+            "64 KB": (Bar(OURS, GLOO, 15), Bar(NATIVE, THEIR_MPI, 1)),
+            "1 MB": (Bar(OURS, GLOO, 6), Bar(NATIVE, THEIR_MPI, 1)),
             "25 MB": (
                 Bar(OURS, GLOO, 4),
-                Bar(NATIVE, MPI, 1.7),
+                Bar(NATIVE, THEIR_MPI, 1.7),
                 Bar(ARENA, GLOO, 10),
-                Bar(ARENA, MPI, 4),
+                Bar(ARENA, THEIR_MPI, 4),
                 Bar(ARENA, FLOOR, 1 / 1.3),
             ),
-            "100 MB": (Bar(OURS, GLOO, 4), Bar(NATIVE, MPI, 3)),
+            "100 MB": (Bar(OURS, GLOO, 4), Bar(NATIVE, THEIR_MPI, 3)),
         },
     ),
     Scene(
@@ -109,7 +109,10 @@ def main() -> int:
         if options.scene and scene.name not in options.scene:
             continue
         arguments = ["--scene", scene.name]
-        runs: Any = [launch(__file__, arguments, scene.ranks, options.timeout) for _ in range(options.runs)]
+        runs: Any = [
+            launch("benchmarks.allreduce", arguments, scene.ranks, options.timeout)
+            for _ in range(options.runs)
+        ]
         rows = [Row(size, [run[size] for run in runs], bars) for size, bars in scene.bars.items()]
         title = f"allreduce, {scene.name} on {os.cpu_count()} cores, median of {options.runs} runs"
         text, all_met = table(title, rows)
@@ -130,11 +133,11 @@ def measure(folder: Path, scene: Scene) -> None:
     """Be one rank."""
     import torch
     import torch.distributed as dist
-    from mpi4py import MPI as library
+    from mpi4py import MPI
 
     import nbdist.comm  # noqa: F401 - registers the backend
 
-    world = library.COMM_WORLD
+    world = MPI.COMM_WORLD
     torch.set_num_threads(1)
     store = dist.FileStore(str(folder / "store"), world.size)
     dist.init_process_group("gloo", store=store, rank=world.rank, world_size=world.size)
@@ -153,7 +156,7 @@ def measure(folder: Path, scene: Scene) -> None:
         }
         if scene.dtype != "bfloat16":
             array = tensor.numpy()
-            contestants[MPI] = lambda a=array: world.Allreduce(library.IN_PLACE, a)
+            contestants[THEIR_MPI] = lambda a=array: world.Allreduce(MPI.IN_PLACE, a)
         prepare: list[Callable[[], object]] = [lambda t=tensor, s=source: t.copy_(s)]
         if floor is not None and floor.usable:
             contestants[FLOOR] = floor.over(source.numel())
@@ -190,11 +193,11 @@ class Floor:
     def __init__(self, world: Any) -> None:
         import numpy as np
         import torch
-        from mpi4py import MPI as library
+        from mpi4py import MPI
 
         self._rank = world.rank
         bytes_each = SIZES["100 MB"]
-        self._window = library.Win.Allocate_shared(bytes_each, 4, comm=world)
+        self._window = MPI.Win.Allocate_shared(bytes_each, 4, comm=world)
         memory = [self._window.Shared_query(rank)[0] for rank in range(2)]
         self._places = [ctypes.c_void_p(part.address) for part in memory]
         self.mine = torch.from_numpy(np.frombuffer(memory[world.rank], dtype=np.float32))

@@ -48,8 +48,8 @@ class Row:
     bars: Sequence[Bar] = ()
 
 
-def launch(script: str, arguments: Sequence[str], ranks: int, timeout: float) -> object:
-    """Run `script --worker FOLDER` as MPI ranks; return what rank 0 left in FOLDER/figures.json."""
+def launch(module: str, arguments: Sequence[str], ranks: int, timeout: float) -> object:
+    """Run `python -m module --worker FOLDER` as MPI ranks; return what rank 0 left in FOLDER/figures.json."""
     environment = os.environ | {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -60,7 +60,7 @@ def launch(script: str, arguments: Sequence[str], ranks: int, timeout: float) ->
     with tempfile.TemporaryDirectory() as folder:
         # Bound to one core, gloo's own thread would have to share it with ours.
         mpiexec = [Path(sys.executable).parent / "mpiexec", "-n", str(ranks), "--bind-to", "none"]
-        command = [*mpiexec, sys.executable, script, "--worker", folder, *arguments]
+        command = [*mpiexec, sys.executable, "-m", module, "--worker", folder, *arguments]
         subprocess.run(command, env=environment, timeout=timeout, check=True)
         return json.loads((Path(folder) / "figures.json").read_text())
 
