@@ -17,6 +17,7 @@ from nbdist.comm.hosts import choose_places, host_identity, number_hosts
 from nbdist.errors import GroupAborted, GroupError, UsageError
 
 from .ranks import Raised, Ranks, spawn
+from .test_world import fifty_groups
 
 COMBINATIONS = {"2x2": [0, 0, 1, 1], "4x1": [0, 1, 2, 3], "mixed": [0, 1, 1, 0, 1]}
 
@@ -34,6 +35,14 @@ def work_together(rank: int, size: int) -> None:
             assert parts == sorted(members)
             dist.destroy_process_group(group)
     dist.barrier()
+    listening = [
+        each for each in psutil.Process().net_connections("tcp") if each.status == psutil.CONN_LISTEN
+    ]
+    assert not listening, "a door was left open"
+    listening = [
+        each for each in psutil.Process().net_connections("tcp") if each.status == psutil.CONN_LISTEN
+    ]
+    assert not listening, "a door was left open"
 
 
 @pytest.mark.parametrize("shape", COMBINATIONS)
@@ -166,6 +175,10 @@ def test_generations_of_a_notebook_follow_one_another(network, tmp_path):
     hosts = network(2)
     places = [hosts.names[place] for place in (0, 1, 1)]
     spawn(3, meet, str(tmp_path / "store"), form=False, hosts=places, timeout=60)
+
+
+def test_fifty_groups_leave_nothing():
+    spawn(2, fifty_groups, hosts=[0, 1], timeout=60)
 
 
 def open_sockets(rank: int, size: int) -> list[object]:
