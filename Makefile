@@ -7,12 +7,12 @@ NATIVE  := $(wildcard nbdist/comm/native/*)
 ROOT    := $(filter 0,$(shell id -u))
 APT     := $(if $(ROOT),$(shell command -v apt-get))
 
-.PHONY: demo test conformance lab lint format bench data browser clean
+.PHONY: demo test conformance lab lint format bench data browser netns clean
 
 demo: $(VENV)/installed data  ## Train the quickstart notebook on two ranks; leaves out/01_quickstart.html
 	$(BIN)/python notebooks/execute.py notebooks/01_quickstart.ipynb
 
-test: $(VENV)/installed data browser lint  ## Run all tests
+test: $(VENV)/installed data browser netns lint  ## Run all tests
 	$(BIN)/python -m pytest $(ARGS)
 
 conformance: $(VENV)/installed  ## Run PyTorch's own tests of a distributed backend on ours; prints how many pass
@@ -56,6 +56,12 @@ browser:
 	@command -v chromium >/dev/null || test -z "$(APT)" \
 	  || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } \
 	  || echo "Chromium could not be installed; the browser tests are skipped."
+
+# Without iproute2 the tests over several hosts are skipped, and say so.
+netns:
+	@command -v ip >/dev/null || test -z "$(APT)" \
+	  || { apt-get update -qq && apt-get install -y -qq --no-install-recommends iproute2; } \
+	  || echo "iproute2 could not be installed; the tests over several hosts are skipped."
 
 clean:  ## Remove everything the targets above made
 	rm -rf $(VENV) build out
