@@ -36,8 +36,8 @@ class Reduction {
     // `signature`: compare it on the way, where that has not been done before.
     void flat(const Signature* signature) {
         const std::size_t bytes = count_ * width_;
-        std::vector<std::byte> partials(lanes_.hosts() * bytes);
-        auto partial = [&](int host) { return partials.data() + host * bytes; };
+        std::byte* partials = lanes_.scratch(lanes_.hosts() * bytes);
+        auto partial = [&](int host) { return partials + host * bytes; };
         Errands errands = lanes_.errands();
         std::copy_n(data_, bytes, partial(lanes_.host()));
         in_host::all_reduce(world_, partial(lanes_.host()), count_, type_, op_);

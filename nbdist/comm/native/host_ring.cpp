@@ -29,7 +29,7 @@ HostRing::HostRing(const Lanes& lanes, std::byte* data, std::size_t count, DType
       pieces_(pieces_for((count + hosts_ - 1) / hosts_ * width_)),
       fold_(fold_for(type, op == Op::avg ? Op::sum : op)),
       scratch_bytes_(((count + hosts_ - 1) / hosts_ / pieces_ + 1) * width_),
-      scratch_(ahead * scratch_bytes_),
+      scratch_(lanes.scratch(ahead * scratch_bytes_)),
       errands_(lanes.errands()) {}
 
 HostRing::Piece HostRing::piece(int segment, std::size_t number) const {
@@ -49,7 +49,7 @@ void HostRing::expect() {
     const std::size_t item = expected_.size();
     if (item == items()) return;
     const Piece piece = incoming(item);
-    std::byte* place = folds(item) ? scratch_.data() + item % ahead * scratch_bytes_ : piece.data;
+    std::byte* place = folds(item) ? scratch_ + item % ahead * scratch_bytes_ : piece.data;
     expected_.push_back(errands_.receive(left_, place, piece.count * width_));
 }
 
@@ -66,7 +66,7 @@ void HostRing::finish() {
         errands_.await(left_, expected_[item]);
         const Piece piece = incoming(item);
         if (folds(item)) {
-            const void* inputs[2] = {scratch_.data() + item % ahead * scratch_bytes_, piece.data};
+            const void* inputs[2] = {scratch_ + item % ahead * scratch_bytes_, piece.data};
             fold_(piece.data, inputs, 2, piece.count);
             // The last rank that adds to a piece is the one whose bits all receive.
             if (op_ == Op::avg && !folds(item + pieces_)) divide(piece.data, piece.count, type_, hosts_);

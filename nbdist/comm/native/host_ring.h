@@ -43,7 +43,7 @@ class HostRing {
     std::size_t pieces_;
     Fold fold_;
     std::size_t scratch_bytes_;
-    std::vector<std::byte> scratch_;
+    std::byte* scratch_;
     std::vector<std::shared_ptr<Ticket>> expected_;
     Errands errands_;
 };

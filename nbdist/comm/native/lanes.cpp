@@ -32,6 +32,14 @@ std::vector<int> Lanes::listeners_of(int host) const {
     return listeners;
 }
 
+std::byte* Lanes::scratch(std::size_t bytes) const {
+    if (bytes > scratch_bytes_) {
+        scratch_.reset(new std::byte[bytes]);
+        scratch_bytes_ = bytes;
+    }
+    return scratch_.get();
+}
+
 Accord::Accord(const Lanes& lanes, const Signature& signature)
     : lanes_(lanes),
       signature_(signature),

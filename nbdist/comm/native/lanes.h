@@ -31,6 +31,8 @@ class Lanes {
     std::vector<int> listeners_of(int host) const;
 
     Mail& mail() const { return mail_; }
+    // Memory for a collective's own use, kept for the next: fresh pages cost more than what is done in them.
+    std::byte* scratch(std::size_t bytes) const;
     // For what a collective sends along the lanes.
     Errands errands() const { return {world_, mail_, lane_tag}; }
 
@@ -38,6 +40,8 @@ class Lanes {
     const Members& members_;
     World& world_;
     Mail& mail_;
+    mutable std::unique_ptr<std::byte[]> scratch_;
+    mutable std::size_t scratch_bytes_ = 0;
 };
 
 // What hosts tell one another before a collective. A rank speaks for its host, whose ranks have agreed.
