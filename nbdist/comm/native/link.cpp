@@ -37,7 +37,7 @@ void Socket::keep_alive() const {
     set(get(), SOL_SOCKET, SO_KEEPALIVE, 1);
     set(get(), IPPROTO_TCP, TCP_KEEPIDLE, 1);
     set(get(), IPPROTO_TCP, TCP_KEEPINTVL, 1);
-    set(get(), IPPROTO_TCP, TCP_KEEPCNT, 2);
+    set(get(), IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
 void Socket::limit_silence(int milliseconds) const {

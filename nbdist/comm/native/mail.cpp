@@ -329,6 +329,7 @@ void Mail::close() {
     std::thread courier;
     {
         std::lock_guard lock(mutex_);
+        if (closing_) return;
         closing_ = true;
         work_.notify_all();
         courier = std::move(courier_);
@@ -344,7 +345,11 @@ void Mail::linger() {
     for (const Wire* wire : wires_) {
         if (wire == nullptr) continue;
         pollfd failure{wire->fd(), 0, 0};
-        while (!wire->acknowledged() && std::chrono::steady_clock::now() < until)
+        auto acknowledged = [&] {
+            std::lock_guard lock(mutex_);
+            return wire->acknowledged();
+        };
+        while (!acknowledged() && std::chrono::steady_clock::now() < until)
             if (poll(&failure, 1, 1) != 0) break;
     }
 }
