@@ -17,6 +17,8 @@ from ..errors import UsageError
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 SocketAddress = tuple[socket.AddressFamily, tuple[object, ...]]
 
+_MOST = 32
+
 
 @dataclass(frozen=True)
 class Place:
@@ -80,7 +82,9 @@ def choose_places(setting: str, reach: str | None) -> list[Place]:
     up = {name for name, state in psutil.net_if_stats().items() if state.isup}
     open_ones = [place for place in places if place.interface in up and not place.address.is_loopback]
     routed = set(_sources(reach)) if reach else set()
-    return [place for place in open_ones if place.address in routed] or open_ones
+    open_ones.sort(key=lambda place: needs_scope(place.address))
+    # A node that hosts many containers has addresses by the hundred.
+    return [place for place in open_ones if place.address in routed] or open_ones[:_MOST]
 
 
 def callable_at(

@@ -70,9 +70,10 @@ class Letters:
             self._parent.abort(str(error) or "interrupted while a group was formed")
 
     def _ticked(self, page: object) -> Callable[[Ticket], None]:
-        # Holds the page for as long as the native layer may write to it, which may be longer than we wait.
-        def tick(_: Ticket, page: object = page) -> None:
-            self._arrival.set()
+        # Holds the page for as long as the native layer may write to it, which may be longer than we wait;
+        # and not us, lest the parent's own thread be the last to hold the parent.
+        def tick(_: Ticket, arrival: threading.Event = self._arrival, page: object = page) -> None:
+            arrival.set()
 
         return tick
 
