@@ -1,6 +1,7 @@
 #include "fold.h"
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "half.h"
@@ -89,15 +90,35 @@ struct Xor {
     }
 };
 
-template <class T, class Operation, bool average>
+// How a fold ends: whether the sum is divided, and whether every input, rather than `out`, is the result's
+// place.
+struct Plain {
+    static constexpr bool average = false, everywhere = false;
+};
+struct Average {
+    static constexpr bool average = true, everywhere = false;
+};
+struct Everywhere {
+    static constexpr bool average = false, everywhere = true;
+};
+struct AverageEverywhere {
+    static constexpr bool average = true, everywhere = true;
+};
+
+template <class T>
+T* place(const void* input, std::size_t begin = 0) {
+    return static_cast<T*>(const_cast<void*>(input)) + begin;
+}
+
+template <class T, class Operation, class End>
 NBDIST_INLINE void fold(void* out, const void* const* in, int inputs, std::size_t count) {
     using E = Element<T>;
     using Accumulator = typename E::Sum;
     constexpr std::size_t tile = 512;  // the sums stay in the first-level cache
-    T* to = static_cast<T*>(out);
+    T* to = End::everywhere ? place<T>(in[0]) : static_cast<T*>(out);
     [[maybe_unused]] const Accumulator divisor = static_cast<Accumulator>(inputs);
     auto finish = [=](Accumulator sum) NBDIST_INLINE_LAMBDA {
-        if constexpr (average)
+        if constexpr (End::average)
             return E::store(sum / divisor);
         else
             return E::store(sum);
@@ -106,9 +127,13 @@ NBDIST_INLINE void fold(void* out, const void* const* in, int inputs, std::size_
         // Both streams at once, and no sums laid down between: memory alone decides the speed.
         const T* a = static_cast<const T*>(in[0]);
         const T* b = static_cast<const T*>(in[1]);
+        [[maybe_unused]] T* too = place<T>(in[1]);
 #pragma GCC ivdep
-        for (std::size_t i = 0; i < count; ++i)
-            to[i] = finish(Operation::apply(E::load(a[i]), E::load(b[i])));
+        for (std::size_t i = 0; i < count; ++i) {
+            const T result = finish(Operation::apply(E::load(a[i]), E::load(b[i])));
+            to[i] = result;
+            if constexpr (End::everywhere) too[i] = result;
+        }
         return;
     }
     for (std::size_t begin = 0; begin < count; begin += tile) {
@@ -121,26 +146,29 @@ NBDIST_INLINE void fold(void* out, const void* const* in, int inputs, std::size_
             for (std::size_t i = 0; i < n; ++i) sum[i] = Operation::apply(sum[i], E::load(next[i]));
         }
         for (std::size_t i = 0; i < n; ++i) to[begin + i] = finish(sum[i]);
+        if constexpr (End::everywhere)
+            for (int rank = 1; rank < inputs; ++rank)
+                std::memcpy(place<T>(in[rank], begin), to + begin, n * sizeof(T));
     }
 }
 
 // The same body, compiled for each instruction set. Only these functions may use the wide ones.
-template <class T, class Operation, bool average>
+template <class T, class Operation, class End>
 void fold_base(void* out, const void* const* in, int inputs, std::size_t count) {
-    fold<T, Operation, average>(out, in, inputs, count);
+    fold<T, Operation, End>(out, in, inputs, count);
 }
 
 #if defined(__x86_64__)
-template <class T, class Operation, bool average>
+template <class T, class Operation, class End>
 __attribute__((target("avx2,bmi2"))) void fold_avx2(void* out, const void* const* in, int inputs,
                                                     std::size_t count) {
-    fold<T, Operation, average>(out, in, inputs, count);
+    fold<T, Operation, End>(out, in, inputs, count);
 }
 
-template <class T, class Operation, bool average>
+template <class T, class Operation, class End>
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2,prefer-vector-width=512"))) void fold_avx512(
     void* out, const void* const* in, int inputs, std::size_t count) {
-    fold<T, Operation, average>(out, in, inputs, count);
+    fold<T, Operation, End>(out, in, inputs, count);
 }
 
 enum class Width { base, avx2, avx512 };
@@ -156,26 +184,26 @@ Width width() {
 }
 #endif
 
-template <class T, class Operation, bool average = false>
+template <class T, class Operation, class End = Plain>
 Fold choose() {
 #if defined(__x86_64__)
-    if (width() == Width::avx512) return fold_avx512<T, Operation, average>;
-    if (width() == Width::avx2) return fold_avx2<T, Operation, average>;
+    if (width() == Width::avx512) return fold_avx512<T, Operation, End>;
+    if (width() == Width::avx2) return fold_avx2<T, Operation, End>;
 #endif
-    return fold_base<T, Operation, average>;
+    return fold_base<T, Operation, End>;
 }
 
-template <class T>
+template <class T, class End = Plain>
 Fold arithmetic(Op op) {
     switch (op) {
         case Op::sum:
-            return choose<T, Sum>();
+            return choose<T, Sum, End>();
         case Op::product:
-            return choose<T, Product>();
+            return choose<T, Product, End>();
         case Op::min:
-            return choose<T, Min>();
+            return choose<T, Min, End>();
         case Op::max:
-            return choose<T, Max>();
+            return choose<T, Max, End>();
         default:
             return nullptr;
     }
@@ -183,7 +211,12 @@ Fold arithmetic(Op op) {
 
 template <class T>
 Fold floating(Op op) {
-    return op == Op::avg ? choose<T, Sum, true>() : arithmetic<T>(op);
+    return op == Op::avg ? choose<T, Sum, Average>() : arithmetic<T>(op);
+}
+
+template <class T>
+Fold floating_everywhere(Op op) {
+    return op == Op::avg ? choose<T, Sum, AverageEverywhere>() : arithmetic<T, Everywhere>(op);
 }
 
 template <class T>
@@ -246,6 +279,21 @@ Fold fold_for(DType type, Op op) {
             return nullptr;
     }
     return nullptr;
+}
+
+Fold fold_everywhere_for(DType type, Op op) {
+    switch (type) {
+        case DType::f16:
+            return floating_everywhere<Float16>(op);
+        case DType::bf16:
+            return floating_everywhere<BFloat16>(op);
+        case DType::f32:
+            return floating_everywhere<float>(op);
+        case DType::f64:
+            return floating_everywhere<double>(op);
+        default:
+            return nullptr;
+    }
 }
 
 }  // namespace nbdist

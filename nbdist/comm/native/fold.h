@@ -17,4 +17,7 @@ using Fold = void (*)(void* out, const void* const* in, int inputs, std::size_t 
 // pair has no meaning (band of float32).
 Fold fold_for(DType type, Op op);
 
+// The same for floats, written over every input instead of into `out`, which is not looked at.
+Fold fold_everywhere_for(DType type, Op op);
+
 }  // namespace nbdist

@@ -11,6 +11,7 @@
 #include <optional>
 #include <tuple>
 
+#include "arena_binding.h"
 #include "fold.h"
 #include "group.h"
 
@@ -81,8 +82,8 @@ void translate(const std::exception_ptr& pointer) {
     }
 }
 
-void require_fold(DType type, Op op) {
-    if (fold_for(type, op) != nullptr) return;
+void require_fold(DType type, Op op, Fold (*choose)(DType, Op) = fold_for) {
+    if (choose(type, op) != nullptr) return;
     const std::string text = std::string("nbdist does not reduce ") + name_of(type) + " with " + name_of(op) +
                              "; convert the tensor, or use another reduction";
     throw nb::type_error(text.c_str());
@@ -140,6 +141,15 @@ class Handle {
         const Signature signature{.kind = Kind::all_reduce, .op = op, .type = type, .count = count};
         auto work = [=](World& world) { nbdist::all_reduce(world, memory(data), count, type, op); };
         return launch(signature, work, std::move(then));
+    }
+
+    Outcome all_reduce_arena(std::shared_ptr<Window> window, std::size_t offset, std::size_t count,
+                             DType type, Op op, std::vector<int> among, Then then) {
+        require_fold(type, op, fold_everywhere_for);
+        const Stretch stretch{offset, count, type};
+        check_stretch(window.get(), stretch, among, live(Kind::all_reduce)->rank());
+        auto work = [=](World& world) { nbdist::all_reduce(world, window.get(), stretch, op, among); };
+        return launch(signature_of(stretch, op), work, std::move(then));
     }
 
     Outcome reduce(Pointer data, std::size_t count, DType type, Op op, int root, Then then) {
@@ -337,6 +347,8 @@ NB_MODULE(_native, m) {
         .def_prop_ro("source", [](const Ticket& self) { return self.source; })
         .def("rethrow", &Ticket::rethrow, "Raise the error the work ended with, if any.");
 
+    bind_arena(m);
+
     const auto then = "then"_a = nb::none();
     nb::class_<Handle>(m, "Group", "Ranks that communicate.")
         .def(nb::init<std::shared_ptr<Endpoint>, const std::vector<std::string>&, int,
@@ -346,6 +358,8 @@ NB_MODULE(_native, m) {
              "limit"_a = 0.0, "patience"_a = 0.0, "hosts"_a = std::vector<int>(),
              "links"_a = std::vector<std::tuple<int, int, int>>())
         .def("all_reduce", &Handle::all_reduce, "data"_a, "count"_a, "dtype"_a, "op"_a, then)
+        .def("all_reduce_arena", &Handle::all_reduce_arena, "window"_a.none(), "offset"_a, "count"_a,
+             "dtype"_a, "op"_a, "among"_a, then)
         .def("reduce", &Handle::reduce, "data"_a, "count"_a, "dtype"_a, "op"_a, "root"_a, then)
         .def("broadcast", &Handle::broadcast, "data"_a, "count"_a, "dtype"_a, "root"_a, then)
         .def("all_gather", &Handle::all_gather, "source"_a, "outputs"_a, "count"_a, "dtype"_a, then)

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -75,6 +76,17 @@ int usable_cores() {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
     return std::max(1, CPU_COUNT(&set));
+}
+
+std::size_t available_memory() {
+    std::ifstream file("/proc/meminfo");
+    std::string name;
+    std::size_t kib = 0;
+    while (file >> name >> kib) {
+        if (name == "MemAvailable:") return kib * 1024;
+        file.ignore(80, '\n');
+    }
+    return std::numeric_limits<std::size_t>::max();
 }
 
 int generation() {

@@ -47,6 +47,9 @@ bool on_main_thread();
 // How many cores this process may use.
 int usable_cores();
 
+// How many bytes of memory this host can still give; as many as can be said where it does not tell.
+std::size_t available_memory();
+
 // How many forks lie between this process and the one that loaded us. What was made at another
 // generation belongs to a forebear: its threads don't exist here, and its segments aren't mapped.
 int generation();

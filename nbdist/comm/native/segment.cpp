@@ -132,10 +132,15 @@ Segment Endpoint::map(int size) const {
     return Segment(fd_.get(), total);
 }
 
-Segment map_peer(const Address& address, int size) {
+Fd open_file(const Address& address) {
     const std::string path = "/proc/" + std::to_string(address.pid) + "/fd/" + std::to_string(address.fd);
     Fd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!fd) fail("opening the segment of process " + std::to_string(address.pid));
+    if (!fd) fail("opening shared memory of process " + std::to_string(address.pid));
+    return fd;
+}
+
+Segment map_peer(const Address& address, int size) {
+    const Fd fd = open_file(address);
     if (lseek(fd.get(), 0, SEEK_END) < static_cast<off_t>(sizeof(Control)))
         throw std::runtime_error("process " + std::to_string(address.pid) + " has another file there");
     // The peer may not have grown its file yet. Mapping beyond the end is allowed; `ready` says when

@@ -66,6 +66,9 @@ class Endpoint {
     int generation_ = generation();
 };
 
+// Open the file behind an address; throws std::system_error when it is not there (any more).
+Fd open_file(const Address& address);
+
 // Map a peer's segment; throws std::runtime_error, saying why, when it is not there (any more).
 Segment map_peer(const Address& address, int size);
 
