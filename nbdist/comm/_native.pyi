@@ -84,6 +84,18 @@ class Ticket:
     def rethrow(self) -> None:
         """Raise the error the work ended with, if any."""
 
+class Arena:
+    """Memory of this rank that the others of its host write into; a buffer."""
+
+    def __init__(self, length: int) -> None: ...
+    @property
+    def address(self) -> str: ...
+
+class Window:
+    """The arenas of all ranks of a group."""
+
+    def __init__(self, arena: Arena, addresses: Sequence[str], rank: int) -> None: ...
+
 class Group:
     """Ranks that communicate."""
 
@@ -101,6 +113,16 @@ class Group:
     ) -> None: ...
     def all_reduce(
         self, data: int, count: int, dtype: DType, op: Op, then: Callable[[Ticket], None] | None = None
+    ) -> Ticket | None: ...
+    def all_reduce_arena(
+        self,
+        window: Window | None,
+        offset: int,
+        count: int,
+        dtype: DType,
+        op: Op,
+        among: Sequence[int],
+        then: Callable[[Ticket], None] | None = None,
     ) -> Ticket | None: ...
     def reduce(
         self,
@@ -151,6 +173,7 @@ class Group:
     def wait(self, ticket: Ticket) -> None: ...
     def abort(self, reason: str) -> None: ...
     def is_aborted(self) -> bool: ...
+    def spans_hosts(self) -> bool: ...
     def enter_cell(self, number: int) -> None: ...
     def skip_cell(self, number: int) -> None: ...
     def close(self) -> None: ...

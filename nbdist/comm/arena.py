@@ -47,7 +47,7 @@ def open_window(arena: Arena | str) -> Window | str:
 
 def serves(group: dist.ProcessGroup | None) -> bool:
     """Say whether a group can reduce in arenas: one of ours, on one host."""
-    return isinstance(group, RingGroup)
+    return isinstance(group, RingGroup) and not group.native.spans_hosts()
 
 
 def all_reduce(

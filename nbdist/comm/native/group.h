@@ -37,6 +37,7 @@ class Group {
     Vigil& vigil() { return vigil_; }
     int rank() const { return members_.rank(); }
     int size() const { return members_.size(); }
+    bool spans_hosts() const { return lanes_.has_value(); }
     void abort(const std::string& reason);
 
     // What a rank does at the end of a cell, in all of its groups (the function below).

@@ -240,6 +240,7 @@ class Handle {
         if (std::shared_ptr<Group> group = this->group()) group->abort(reason);
     }
     bool is_aborted() const { return group() != nullptr && group()->vigil().aborted(); }
+    bool spans_hosts() const { return live(Kind::barrier)->spans_hosts(); }
     void enter_cell(std::int64_t number) { live(Kind::barrier)->vigil().enter_cell(number); }
     void skip_cell(std::int64_t number) { live(Kind::barrier)->vigil().skip_cell(number); }
     // The group, unless it has been left.
@@ -373,6 +374,7 @@ NB_MODULE(_native, m) {
         .def("wait", &Handle::wait, "ticket"_a)
         .def("abort", &Handle::abort, "reason"_a)
         .def("is_aborted", &Handle::is_aborted)
+        .def("spans_hosts", &Handle::spans_hosts)
         .def("enter_cell", &Handle::enter_cell, "number"_a)
         .def("skip_cell", &Handle::skip_cell, "number"_a)
         .def("close", &Handle::close);
