@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -16,7 +17,7 @@ from ._native import ANY_SOURCE, DType, Group, Kind, Op, Ticket
 from .dtypes import NUMBERS, SUM, byte_code, number_code, op_code, premultiplier
 from .parcels import addresses, like, one_each, parcels, rows, splits
 from .roll_call import call_the_roll
-from .staging import is_plain, multiply, restore, stage, stage_output
+from .staging import multiply, restore, stage, stage_output
 from .work import Finished, Pending, Several
 
 # torch's stub lists overloads for direct callers; torch itself calls each method in the one form below.
@@ -31,6 +32,7 @@ Split = Callable[["RingGroup", Sequence[int], int], "RingGroup"]
 
 _UNSET = timedelta(0)
 _SUM = Op.sum
+_STRIDED = torch.strided
 _DONE = Finished([])
 
 
@@ -48,6 +50,8 @@ class RingGroup(dist.ProcessGroup):
         self.is_open = True
         self._split = split
         self._together: list[dist.Work] | None = None
+        # DDP's join hands the handle of a one-element sum to C++, which keeps only half of it alive.
+        self._small: deque[dist.Work] = deque(maxlen=256)
         self._rank = rank
         self._size = size
         self._name = ""
@@ -89,8 +93,15 @@ class RingGroup(dist.ProcessGroup):
         if len(tensors) == 1 and opts is not None and not getattr(opts, "asyncOp", True):
             # Nearly always; and here the call itself is most of the time.
             tensor = tensors[0]
-            code = NUMBERS.get(tensor.dtype)
-            if code is not None and is_plain(tensor) and opts.reduceOp == SUM:
+            code = NUMBERS.get(tensor.dtype)  # of no complex type, so that conjugates need no thought
+            if (
+                code is not None
+                and tensor.is_cpu
+                and tensor.layout is _STRIDED
+                and tensor.is_contiguous()
+                and not tensor.is_neg()
+                and opts.reduceOp == SUM
+            ):
                 self.native.all_reduce(tensor.data_ptr(), tensor.numel(), code, _SUM)
                 return _DONE
         op = op_code(opts)
@@ -104,7 +115,10 @@ class RingGroup(dist.ProcessGroup):
             partial(self.native.all_reduce, flat.data_ptr(), count, code, op)
             for flat, (count, code) in zip(staged, codes, strict=True)
         ]
-        return self._launch(opts, calls, tensors, tensors, staged)
+        work = self._launch(opts, calls, tensors, tensors, staged)
+        if len(tensors) == 1 and tensors[0].numel() == 1:
+            self._small.append(work)
+        return work
 
     allreduce_coalesced = allreduce
 

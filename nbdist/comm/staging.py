@@ -18,7 +18,7 @@ def stage(tensor: Tensor) -> Tensor:
     Raises:
         TypeError: the tensor has no elements in memory (sparse, meta).
     """
-    if is_plain(tensor):
+    if _is_plain(tensor):
         return tensor
     if tensor.layout is not torch.strided or tensor.is_meta:
         raise TypeError(
@@ -34,7 +34,7 @@ def stage_output(tensor: Tensor) -> Tensor:
     Raises:
         ValueError: two of its elements share memory, so that no result could be right.
     """
-    if is_plain(tensor):
+    if _is_plain(tensor):
         return tensor
     if overlaps(tensor):
         raise ValueError(
@@ -87,7 +87,7 @@ def overlaps(tensor: Tensor) -> bool:
     return False
 
 
-def is_plain(tensor: Tensor) -> bool:
+def _is_plain(tensor: Tensor) -> bool:
     """Whether a tensor is contiguous CPU memory that means what its bytes say."""
     return (
         tensor.is_cpu

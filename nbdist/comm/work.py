@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +16,14 @@ from ..errors import GroupError
 from ._native import Group, Ticket
 
 FOREVER = timedelta(0)
+
+# Whether this thread is running a future's callbacks. Were one of them to wait for another future, it would
+# wait for the thread it holds up; so what it asks for is done before it gets it.
+_telling = threading.local()
+
+# torch's PowerSGD hook communicates from callbacks. For all ranks to do so in the same order, callbacks must
+# run where they are attached: its futures, too, are done before it gets them.
+_POWER_SGD = "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook"
 
 
 class Finished(dist.Work):
@@ -90,7 +100,11 @@ class Pending(dist.Work):
             if self._done is not None:
                 self._done.set()
         if trigger is not None:
-            trigger.set_result(None)
+            _telling.here = True
+            try:
+                trigger.set_result(None)
+            finally:
+                _telling.here = False
 
     def is_done_within(self, seconds: float) -> bool:
         """Wait so long, and tell whether the work is done, or has failed."""
@@ -137,6 +151,8 @@ class Pending(dist.Work):
     _source_rank = source_rank
 
     def get_future(self) -> torch.futures.Future[Any]:
+        if getattr(_telling, "here", False) or sys._getframe(1).f_globals.get("__name__") == _POWER_SGD:
+            self._settle()
         # An exception set on a Future crashes the DDP reducer that waits for it in C++; one raised by a
         # callback becomes an error that it understands. Hence two futures.
         with self._lock:
@@ -149,6 +165,13 @@ class Pending(dist.Work):
         if fire and self._trigger is not None:
             self._trigger.set_result(None)
         return self._future
+
+    def _settle(self) -> None:
+        """Wait for the work, but leave its error to the future."""
+        assert self.ticket is not None
+        with suppress(Exception):
+            self._group.wait(self.ticket)
+        self.complete(self.ticket)
 
     def _outcome(self, _: torch.futures.Future[None]) -> Any:
         if self._error is not None:
