@@ -18,6 +18,7 @@ from .dtypes import NUMBERS, SUM, byte_code, number_code, op_code, premultiplier
 from .parcels import addresses, like, one_each, parcels, rows, splits
 from .roll_call import call_the_roll
 from .staging import multiply, restore, stage, stage_output
+from .untraced import untraced
 from .work import Finished, Pending, Several
 
 # torch's stub lists overloads for direct callers; torch itself calls each method in the one form below.
@@ -36,6 +37,7 @@ _STRIDED = torch.strided
 _DONE = Finished([])
 
 
+@untraced
 class RingGroup(dist.ProcessGroup):
     """Collectives over CPU tensors.
 

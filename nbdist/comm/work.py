@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from ..errors import GroupError
 from ._native import Group, Ticket
+from .untraced import untraced
 
 FOREVER = timedelta(0)
 
@@ -26,6 +27,7 @@ _telling = threading.local()
 _POWER_SGD = "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook"
 
 
+@untraced
 class Finished(dist.Work):
     """Work that was done before its handle was made."""
 
@@ -63,6 +65,7 @@ class Finished(dist.Work):
         return future
 
 
+@untraced
 class Pending(dist.Work):
     """Work on a native thread. It holds the tensors until they have been moved.
 
@@ -179,6 +182,7 @@ class Pending(dist.Work):
         return self._result
 
 
+@untraced
 class Several(dist.Work):
     """Works that were started together."""
 
