@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
 from ..settings import Settings
 from . import _native
@@ -25,6 +26,7 @@ from .links import Listener
 from .meeting import meet, number_meeting, open_listener
 from .no_store import NO_STORE
 from .rendezvous import Board, Collected, Shelf, host_of
+from .routed import RoutedGroup
 
 BACKEND = "nbdist"
 
@@ -40,6 +42,8 @@ class _Formed:
     reach: str | None = None
     """The host over which the ranks met."""
     secret: bytes = b""
+    store: Store | None = None
+    """Torch's, which other backends of the group need."""
     children: Counter[tuple[int, ...]] = field(default_factory=Counter)
     """How many groups of these ranks there have been."""
 
@@ -179,14 +183,14 @@ def _create(options: Any, _: object) -> RingGroup:
     members = options.global_ranks_in_group  # none for the default group
     parent = _parent() if members else None
     if parent is not None:
-        return _form_within(parent, members, options.group_rank, options.timeout)
+        return _form_within(parent, members, options.group_rank, options.timeout, options.store)
     rank, size, timeout = options.group_rank, options.group_size, options.timeout
     with _lock:
         deadline = time.monotonic() + timeout.total_seconds()
         if _offer is not None and _offer.board is not None and not members:
             group = _form(_offer.endpoint, rank, _offer.board, deadline, _Formed(timeout), _offer.listener)
         else:
-            formed = _Formed(timeout, reach=host_of(options.store))
+            formed = _Formed(timeout, reach=host_of(options.store), store=options.store)
             board = Shelf(options.store, rank, size, deadline)
             group = _form(_native.Endpoint(), rank, board, deadline, formed)
         if not members:
@@ -194,7 +198,9 @@ def _create(options: Any, _: object) -> RingGroup:
         return group
 
 
-def _form_within(parent: RingGroup, members: Sequence[int], rank: int, timeout: timedelta) -> RingGroup:
+def _form_within(
+    parent: RingGroup, members: Sequence[int], rank: int, timeout: timedelta, store: Store | None = None
+) -> RingGroup:
     """Form a group of some ranks of another; they meet over that."""
     with _lock:
         above = _groups[parent]
@@ -202,7 +208,7 @@ def _form_within(parent: RingGroup, members: Sequence[int], rank: int, timeout: 
         above.children[tuple(members)] += 1
         deadline = time.monotonic() + timeout.total_seconds()
         board = Letters(parent.native, above.secret, members, rank, number, deadline)
-        formed = _Formed(timeout, reach=above.reach)
+        formed = _Formed(timeout, reach=above.reach, store=store if above.store is not None else None)
         return _form(_native.Endpoint(), rank, board, deadline, formed, world=_current())
 
 
@@ -236,7 +242,10 @@ def _form(
     if _cell:
         native.enter_cell(_cell)
     formed.secret = plan.secret
-    group = RingGroup(native, rank, size, _split)
+    if formed.store is not None and torch.cuda.is_available():
+        group: RingGroup = RoutedGroup(native, rank, size, _split, formed.store, formed.timeout)
+    else:
+        group = RingGroup(native, rank, size, _split)
     with _groups_lock:
         _groups[group] = formed
     return group
