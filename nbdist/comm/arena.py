@@ -9,9 +9,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ._native import Arena, Op, Window
+from ._native import Arena as Arena
+from ._native import Op
+from ._native import Window as Window
 from .dtypes import number_code
 from .group import RingGroup
+from .work import Pending
 
 
 def make(length: int) -> Arena | str:
@@ -50,9 +53,14 @@ def serves(group: dist.ProcessGroup | None) -> bool:
     return isinstance(group, RingGroup) and not group.native.spans_hosts()
 
 
-def all_reduce(
+def averages(group: dist.ProcessGroup | None) -> bool:
+    """Say whether a group can average in its own all_reduce."""
+    return isinstance(group, RingGroup)
+
+
+def average(
     group: dist.ProcessGroup | None, window: Window | None, offset: int, flat: Tensor, among: Sequence[int]
-) -> dist.Work:
+) -> Pending:
     """Average `flat`, which lies at `offset` of every arena, in place over the ranks in `among`.
 
     All ranks of the group call this; those not in `among` keep their bytes, and need no window.
@@ -60,7 +68,7 @@ def all_reduce(
     assert isinstance(group, RingGroup)
     count, code = number_code(flat, Op.avg)
     call = partial(group.native.all_reduce_arena, window, offset, count, code, Op.avg, list(among))
-    return group._launch(None, [call], [flat], keep=(window, flat))
+    return group._hand_over([call], [flat], keep=(window, flat))
 
 
 def _gather(text: str) -> list[str]:

@@ -11,26 +11,11 @@ import torch.distributed as dist
 MIB = 1 << 20
 
 
-class Bucket:
-    """A flat buffer with a place for each of some tensors of one dtype and device."""
-
-    def __init__(self, positions: Sequence[int], like: Sequence[torch.Tensor]) -> None:
-        self.positions = tuple(positions)
-        """Which of the caller's tensors these are."""
-        ends = list(accumulate(like[i].numel() for i in positions))
-        first = like[positions[0]]
-        self.flat = torch.empty(ends[-1], dtype=first.dtype, device=first.device)
-        self.views = tuple(
-            self.flat[end - like[i].numel() : end].view(like[i].shape)
-            for end, i in zip(ends, positions, strict=True)
-        )
-
-
-def into_buckets(tensors: Sequence[torch.Tensor], positions: Sequence[int], limit: int) -> list[Bucket]:
+def deal(tensors: Sequence[torch.Tensor], positions: Sequence[int], limit: int) -> list[list[int]]:
     """Deal the tensors at `positions` into buckets of at most `limit` bytes, keeping their order.
 
-    A tensor larger than the limit has a bucket to itself. The same tensors give the same buckets in the
-    same order on every rank.
+    A bucket's tensors have one dtype and device. A tensor larger than the limit has a bucket to itself.
+    The same tensors give the same buckets in the same order on every rank.
     """
     full: list[list[int]] = []
     filling: dict[tuple[torch.dtype, torch.device], tuple[list[int], int]] = {}
@@ -44,18 +29,25 @@ def into_buckets(tensors: Sequence[torch.Tensor], positions: Sequence[int], limi
         members.append(i)
         filling[kind] = members, filled + size
     full.extend(members for members, _ in filling.values())
-    return [Bucket(members, tensors) for members in full]
+    return full
 
 
 @torch.no_grad()
 def broadcast(tensors: Sequence[torch.Tensor], source: int, *, limit: int) -> None:
     """Make `tensors` on every rank those of rank `source`, in few collectives."""
     sends = dist.get_rank() == source
-    for bucket in into_buckets(tensors, range(len(tensors)), limit):
+    for members in deal(tensors, range(len(tensors)), limit):
+        first = tensors[members[0]]
+        ends = list(accumulate(tensors[i].numel() for i in members))
+        flat = torch.empty(ends[-1], dtype=first.dtype, device=first.device)
+        views = [
+            flat[end - tensors[i].numel() : end].view(tensors[i].shape)
+            for end, i in zip(ends, members, strict=True)
+        ]
         if sends:
-            for view, i in zip(bucket.views, bucket.positions, strict=True):
+            for view, i in zip(views, members, strict=True):
                 view.copy_(tensors[i])
-        dist.broadcast(bucket.flat, source)
+        dist.broadcast(flat, source)
         if not sends:
-            for view, i in zip(bucket.views, bucket.positions, strict=True):
+            for view, i in zip(views, members, strict=True):
                 tensors[i].copy_(view)

@@ -5,24 +5,15 @@ from __future__ import annotations
 import weakref
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
 from ..errors import UsageError
-from .bucket import Bucket, into_buckets
+from .layout import Layout
 
-
-@dataclass(frozen=True)
-class Layout:
-    """How a model's gradients travel, as long as the same parameters are trainable."""
-
-    buckets: list[Bucket]
-    bucket_of: dict[int, int]
-    digest: int
-    """Equal on ranks whose layouts are."""
+_LAYOUTS = 3
 
 
 def has_sparse_layer(model: nn.Module) -> bool:
@@ -37,10 +28,11 @@ class Member:
     the parameters, which drop them when they are copied or pickled.
     """
 
-    def __init__(self, model: nn.Module, limit: int) -> None:
+    def __init__(self, model: nn.Module, limit: int, compress: torch.dtype | None = None) -> None:
         self._model = weakref.ref(model)
         self.name = type(model).__name__
         self.limit = limit
+        self._compress = compress
         self.index = 0
         # Backward produces gradients roughly in reverse order of registration. Tied ones come once.
         named = list(model.named_parameters())[::-1]
@@ -55,8 +47,7 @@ class Member:
         self.stepped: weakref.WeakKeyDictionary[torch.optim.Optimizer, None] = weakref.WeakKeyDictionary()
         """Optimizers that stepped these parameters since the ranks last met, in that order."""
         self._hooks: list[torch.utils.hooks.RemovableHandle] = []
-        self._seen: tuple[object, ...] = ()
-        self._layout = Layout([], {}, 0)
+        self._layouts: dict[tuple[object, ...], Layout] = {}
         self._buffers_seen: list[tuple[int, int]] = []
 
     # -- hooks
@@ -92,15 +83,16 @@ class Member:
     # -- what travels
 
     def layout(self) -> Layout:
-        """Return the buckets, dealt anew if parameters were frozen, unfrozen, moved or cast."""
-        seen = tuple((p.requires_grad, p.dtype, p.device) for p in self.parameters)
-        if seen != self._seen:
-            trainable = [i for i, p in enumerate(self.parameters) if p.requires_grad]
-            buckets = into_buckets(self.parameters, trainable, self.limit)
-            bucket_of = {i: number for number, bucket in enumerate(buckets) for i in bucket.positions}
-            told = [(self.names[i], str(self.parameters[i].dtype)) for i in trainable]
-            self._seen, self._layout = seen, Layout(buckets, bucket_of, zlib.crc32(repr(told).encode()))
-        return self._layout
+        """Return how gradients travel, arranged anew if parameters were frozen, unfrozen, moved or cast."""
+        seen = tuple((p.requires_grad, p.dtype, p.device, p.shape, p.stride()) for p in self.parameters)
+        layout = self._layouts.get(seen)
+        if layout is None:
+            # Some training freezes now one half, now the other.
+            if len(self._layouts) == _LAYOUTS:
+                del self._layouts[next(iter(self._layouts))]
+            named = list(zip(self.names, self.parameters, strict=True))
+            layout = self._layouts[seen] = Layout(self.name, named, self.limit, self._compress)
+        return layout
 
     def structure(self) -> int:
         """Return a figure that is equal where names, shapes and dtypes of parameters and buffers are."""

@@ -28,8 +28,8 @@ from ..settings import Settings
 from .bucket import MIB, broadcast
 from .member import Member, has_sparse_layer
 from .settle import settle
-from .step import Header, Intent, Role, Step
-from .world import Table, World, current
+from .step import Intent, Role, Step, announce
+from .world import World, current, tell
 
 
 class Ring:
@@ -66,7 +66,7 @@ class Ring:
             register_optimizer_step_post_hook(self._after_optimizer)
             self._used = True
         if world is not None:
-            rows = Table(world, self._next_index, member.structure(), has_sparse_layer(model)).wait()
+            rows = tell(world, self._next_index, member.structure(), has_sparse_layer(model))
             self._next_index = max(row[0] for row in rows)
             if sparse := [rank for rank, row in enumerate(rows) if row[2]]:
                 raise UsageError(
@@ -95,7 +95,7 @@ class Ring:
             return
         try:
             for _, member, _ in self._common(world):
-                rows = Table(world, member.structure()).wait()
+                rows = tell(world, member.structure())
                 if any(row != rows[0] for row in rows):
                     raise UsageError(f"{member.name} has other buffers on some ranks than on others")
                 settle(world, member, 0)
@@ -195,7 +195,7 @@ class Ring:
         self._abandon()
         while True:
             changed = any(member.changed_buffers() for member in self._members.values())
-            intent = Header(world, role, changed=changed).wait()
+            intent = announce(world, role, changed=changed)
             if intent.trainers:
                 self._count(Step(world, self._member(intent), intent).complete())
                 continue

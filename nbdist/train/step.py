@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 
 import torch
 import torch.distributed as dist
 
 from ..errors import GroupError, MismatchError, UsageError, rank_list
-from .bucket import Bucket
 from .member import Member
-from .world import Table, World
+from .places import Place
+from .world import World, tell
 
 
 class Role(IntEnum):
-    """What a rank is about to do, in the header that starts every exchange."""
+    """What a rank is about to do, in the header that starts every exchange: role, model, digest of its
+    layout, whether buffers changed, and whether it has opened the other ranks' arenas."""
 
     TRAINS = 1
     JOINS = 2
@@ -25,21 +27,15 @@ class Role(IntEnum):
     """Waits for all ranks to be at a mean over them, and serves those that still train."""
 
 
-class Header:
-    """What every rank is about to do: (role, model, layout digest, whether buffers changed)."""
+def announce(
+    world: World, role: Role, *, model: int = 0, digest: int = 0, changed: bool = False, state: int = 0
+) -> Intent:
+    """Tell all ranks what this one is about to do, and return what they all said.
 
-    def __init__(
-        self, world: World, role: Role, *, model: int = 0, digest: int = 0, changed: bool = False
-    ) -> None:
-        self._table = Table(world, role, model, digest, changed)
-
-    def wait(self) -> Intent:
-        """Return what all ranks said.
-
-        Raises:
-            MismatchError: ranks train different models, or other parameters of one.
-        """
-        return Intent(self._table.wait())
+    Raises:
+        MismatchError: ranks train different models, or other parameters of one.
+    """
+    return Intent(tell(world, role, model, digest, changed, state))
 
 
 class Intent:
@@ -63,7 +59,18 @@ class Intent:
             )
         self.model = models.pop() if models else 0
         self.digest = digests.pop() if digests else 0
+        self._states = {rows[rank][4] for rank in self.trainers}
         self._size = len(rows)
+
+    @property
+    def state(self) -> int:
+        """The state all trainers' arenas are in; 0 if they have yet to open one another's."""
+        return next(iter(self._states)) if len(self._states) == 1 else 0
+
+    @property
+    def next_state(self) -> int:
+        """A figure for a state that no rank has known."""
+        return max(self._states) // 2 + 1
 
     def lets_go(self, role: Role) -> bool:
         """Say whether a rank that serves in `role` may go on; call it where nobody trains.
@@ -90,12 +97,12 @@ class Intent:
 class Step:
     """Average one model's gradients over the ranks that have any.
 
-    1. Header: every rank says what it is about to do. It is waited for only when the first bucket is
-       full, so that ranks need not start backward together.
-    2. Each bucket in order, summed over all ranks. A rank that serves, and a gradient that is missing,
-       add zeros.
+    1. Header: every rank says what it is about to do. That waits until the first bucket is full, so ranks
+       need not start backward together.
+    2. Each bucket in order, averaged over the ranks that train, in place. A gradient that is missing counts
+       as zeros; a rank that serves takes part in the order alone, or adds zeros.
     3. Presence: how many ranks had a gradient for each parameter, and which ranks failed. Where nobody
-       had one, `.grad` stays as it was; elsewhere it becomes the sum over the number of trainers.
+       had one, `.grad` stays as it was.
 
     What travels is the whole accumulated `.grad`, not what this backward added. After an earlier step
     it holds the same g on all k trainers, and the mean of (g + new) is g + the mean of the new.
@@ -108,29 +115,36 @@ class Step:
         self._layout = member.layout()
         self._gives = intent is None
         self._intent = intent
-        self._header: Header | None = None
         if intent is None:
-            self._header = Header(world, Role.TRAINS, model=member.index, digest=self._layout.digest)
+            self._layout.clear()
         elif intent.digest != self._layout.digest:
             raise MismatchError(
                 f"rank {world.rank} ran out of data with other parameters of {member.name} trainable than "
                 "the ranks that go on; freeze and unfreeze the same ones on every rank, before the same step."
             )
+        else:
+            self._connect(intent)
         self._arrived: set[int] = set()
-        self._missing = [len(bucket.positions) for bucket in self._layout.buckets]
-        self._sent: list[dist.Work | None] = []
+        self._missing = [len(bucket.places) for bucket in self._layout.buckets]
+        self._sent: list[Callable[[], None]] = []
+        self._away: list[Place] = []
+        """Places whose gradient is elsewhere, or missing on this rank."""
+        self._before: list[tuple[Place, torch.Tensor]] = []
+        """Gradients from an earlier step that lie in their places, none having come in this one."""
 
     def arrive(self, position: int) -> None:
         """Take note that a parameter's gradient is there, and send the buckets that are full."""
         bucket = self._layout.bucket_of.get(position)
         if bucket is None:
             return  # frozen between forward and backward
+        if bucket < len(self._sent):
+            raise UsageError(
+                f"{self._member.names[position]} got a gradient twice in one backward, after its first "
+                "was sent; checkpoint with use_reentrant=False."
+            )
+        if self._layout.places_gradients:
+            self._layout.place_of[position].take()  # now, while it is in the cache
         if position in self._arrived:
-            if bucket < len(self._sent):
-                raise UsageError(
-                    f"{self._member.names[position]} got a gradient twice in one backward, after its first "
-                    "was sent; checkpoint with use_reentrant=False."
-                )
             return
         self._arrived.add(position)
         self._missing[bucket] -= 1
@@ -157,9 +171,8 @@ class Step:
         presence[count + self._world.rank] = failed
         dist.all_reduce(presence)
         present = presence.tolist()
-        for work in self._sent:
-            if work is not None:
-                work.wait()
+        for finish in self._sent:
+            finish()
         lost = [rank for rank in range(self._world.size) if present[count + rank]]
         if lost and not failed:
             raise GroupError(
@@ -167,47 +180,70 @@ class Step:
                 "average; let the error end the cell there, or skip the step on every rank."
             )
         if self._gives:
-            for bucket in self._layout.buckets:
-                self._take(bucket, present, len(intent.trainers))
+            self._settle(present)
         return intent
 
     def _agree(self) -> Intent:
         if self._intent is None:
-            assert self._header is not None
-            self._intent = self._header.wait()
+            self._intent = announce(
+                self._world,
+                Role.TRAINS,
+                model=self._member.index,
+                digest=self._layout.digest,
+                state=self._layout.state_in(self._world),
+            )
+            self._connect(self._intent)
         return self._intent
 
-    def _send(self) -> None:
-        trainers = len(self._agree().trainers)
-        bucket = self._layout.buckets[len(self._sent)]
-        with torch.no_grad():
-            for view, position in zip(bucket.views, bucket.positions, strict=True):
-                gradient = self._member.parameters[position].grad if self._gives else None
-                if gradient is None:
-                    view.zero_()
-                elif gradient.layout is not torch.strided:
-                    raise UsageError(
-                        f"{self._member.names[position]} has a sparse gradient, which cannot be averaged; "
-                        "build its layer with sparse=False."
-                    )
-                else:
-                    view.copy_(gradient)
-            if _divides_first(bucket):
-                bucket.flat.div_(trainers)
-        self._sent.append(dist.all_reduce(bucket.flat, async_op=True))
+    def _connect(self, intent: Intent) -> None:
+        if not intent.state:
+            self._layout.connect(self._world, intent.next_state)
+            self._shared = self._layout.state_in(self._world) % 2 == 1
+        else:
+            self._shared = intent.state % 2 == 1
 
     @torch.no_grad()
-    def _take(self, bucket: Bucket, present: list[int], trainers: int) -> None:
-        divisor = 1 if _divides_first(bucket) else trainers
-        for view, position in zip(bucket.views, bucket.positions, strict=True):
-            if not present[position]:
+    def _send(self) -> None:
+        intent = self._agree()
+        bucket = self._layout.buckets[len(self._sent)]
+        for place in bucket.places if self._gives else ():
+            self._lay(place)
+        self._sent.append(
+            self._layout.average(bucket, self._world, intent.trainers, shared=self._shared, gives=self._gives)
+        )
+
+    def _lay(self, place: Place) -> None:
+        parameter = self._member.parameters[place.position]
+        if place.holds(parameter.grad):
+            if place.position not in self._arrived:
+                self._before.append((place, place.view.clone()))
+            return
+        if self._layout.places_gradients and place.position in self._arrived and place.take():
+            return
+        self._away.append(place)
+        if parameter.grad is None:
+            place.view.zero_()
+        elif parameter.grad.layout is torch.strided:
+            place.view.copy_(parameter.grad)
+        else:
+            raise UsageError(
+                f"{self._member.names[place.position]} has a sparse gradient, which cannot be averaged; "
+                "build its layer with sparse=False."
+            )
+
+    @torch.no_grad()
+    def _settle(self, present: list[int]) -> None:
+        """Set the gradients that the exchange has not set where they lie."""
+        for place, before in self._before:
+            if not present[place.position]:
+                place.view.copy_(before)
+        for place in self._away:
+            parameter = self._member.parameters[place.position]
+            if not present[place.position]:
                 continue
-            parameter = self._member.parameters[position]
-            if parameter.grad is None:
-                parameter.grad = torch.empty_like(parameter)
-            torch.div(view, divisor, out=parameter.grad)
-
-
-def _divides_first(bucket: Bucket) -> bool:
-    # The sum of half-precision gradients may leave their range where the average does not.
-    return bucket.flat.dtype is torch.float16
+            if parameter.grad is not None:
+                parameter.grad.copy_(place.view)
+            elif self._layout.places_gradients and place.view.dtype is parameter.dtype:
+                parameter.grad = place.view
+            else:
+                parameter.grad = place.view.to(parameter.dtype, copy=True)

@@ -33,21 +33,14 @@ def current() -> World | None:
     return _latest if _latest is not None and _latest.size > 1 else None
 
 
-class Table:
-    """A few integers from every rank, known to all after one small all-reduce.
+def tell(world: World, *row: int) -> list[list[int]]:
+    """Tell all ranks a few integers, and return what each said, in order of rank.
 
-    Each rank fills its own row of a table of zeros; the sum is the whole table. So every rank can say
-    which ones differ, and all of them come to the same verdict.
+    Each rank fills its own row of a table of zeros, and the sum is the whole table: one small all-reduce.
+    So every rank can say which ones differ, and all of them come to the same verdict.
     """
-
-    def __init__(self, world: World, *row: int) -> None:
-        self._cells = torch.zeros(world.size, len(row), dtype=torch.int64)
-        self._cells[world.rank] = torch.tensor(row)
-        self._work = dist.all_reduce(self._cells, async_op=True)
-
-    def wait(self) -> list[list[int]]:
-        """Return the rows in order of rank."""
-        if self._work is not None:
-            self._work.wait()
-        rows: list[list[int]] = self._cells.tolist()
-        return rows
+    cells = torch.zeros(world.size, len(row), dtype=torch.int64)
+    cells[world.rank] = torch.tensor(row)
+    dist.all_reduce(cells)
+    rows: list[list[int]] = cells.tolist()
+    return rows

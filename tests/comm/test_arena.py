@@ -42,7 +42,7 @@ def average(rank, size, dtype, count, among):
     dist.all_gather(told, source)
     exact = torch.stack([told[r].double() for r in (among if rank in among else [rank])]).mean(0)
     before = bytes_moved()
-    arena.all_reduce(group(), window if rank in among else None, 128, flat, among).wait()
+    arena.average(group(), window if rank in among else None, 128, flat, among).wait()
     moved = bytes_moved() - before
     torch.testing.assert_close(flat, exact.to(dtype))
     return flat.view(torch.uint8).tolist(), moved
@@ -85,7 +85,7 @@ def in_order(rank, size):
     flat.fill_(rank)
     works = []
     for _ in range(5):
-        works.append(arena.all_reduce(group(), window, 0, flat, [0, 1]))
+        works.append(arena.average(group(), window, 0, flat, [0, 1]))
         works.append(dist.all_reduce(plain, async_op=True))
         works.append(dist.all_reduce(plain[:3], async_op=True))
     works[-1].wait()
@@ -101,7 +101,7 @@ def test_keeps_the_order_of_operations():
 def told_apart(rank, size):
     window, flat = shared(64)
     with pytest.raises(MismatchError, match=r"rank 0 all_reduce.*rank 1 all_reduce"):
-        dist.all_reduce(flat) if rank == 0 else arena.all_reduce(group(), window, 0, flat, [0, 1]).wait()
+        dist.all_reduce(flat) if rank == 0 else arena.average(group(), window, 0, flat, [0, 1]).wait()
 
 
 def test_ranks_that_differ_are_told():
@@ -128,11 +128,11 @@ def test_a_window_that_cannot_be_is_refused_alike_on_all_ranks():
 
 def killed(rank, size):
     window, flat = shared(1 << 20)
-    arena.all_reduce(group(), window, 0, flat, [0, 1, 2]).wait()
+    arena.average(group(), window, 0, flat, [0, 1, 2]).wait()
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     with pytest.raises(GroupAborted, match="rank 1 died") as told:
-        arena.all_reduce(group(), window, 0, flat, [0, 1, 2]).wait()
+        arena.average(group(), window, 0, flat, [0, 1, 2]).wait()
     return told.value.rank, flat.sum().item()
 
 
