@@ -311,6 +311,9 @@ class RingGroup(dist.ProcessGroup):
     def barrier(self, opts: Any = None) -> dist.Work:
         timeout = opts.timeout if opts is not None else _UNSET
         if timeout <= _UNSET:
+            if opts is not None and not getattr(opts, "asyncOp", True):
+                self.native.barrier()
+                return _DONE
             return self._launch(opts, [self.native.barrier], [])
         work = self._hand_over([self.native.barrier], [])
         if not work.is_done_within(timeout.total_seconds()):
