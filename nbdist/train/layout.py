@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from ..comm import arena
 from .bucket import deal
+from .compression import NONE, POWER_SGD, PowerSGD, travels_as
 from .places import LINE, Place
 from .world import World
 
@@ -62,7 +63,7 @@ class Layout:
         model: str,
         named: Sequence[tuple[str, torch.Tensor]],
         limit: int,
-        compress: torch.dtype | None = None,
+        compression: str = NONE,
     ) -> None:
         self._model = model
         self._parameters = [parameter for _, parameter in named]
@@ -70,7 +71,7 @@ class Layout:
         self.buckets: list[Bucket] = []
         offset = 0
         for members in deal(self._parameters, trainable, limit):
-            dtype = _travels_as(self._parameters[members[0]].dtype, compress)
+            dtype = travels_as(self._parameters[members[0]].dtype, compression)
             self.buckets.append(Bucket(self._parameters, members, dtype, offset))
             offset = self.buckets[-1].end
         self.bucket_of = {
@@ -85,6 +86,9 @@ class Layout:
         """Equal on ranks whose layouts are."""
         self._bytes = offset
         self._on_cpu = all(bucket.device.type == "cpu" for bucket in self.buckets)
+        self._same = all(b.dtype is self._parameters[b.places[0].position].dtype for b in self.buckets)
+        self._compression = compression
+        self._power_sgd: PowerSGD | None = None
         self._moves = 0
         self._take_memory()
 
@@ -96,7 +100,7 @@ class Layout:
         self._window: arena.Window | None = None
         self._world: World | None = None
         self._state = 0
-        self.places_gradients = not isinstance(made, str) and self._moves < _MOVES
+        self.places_gradients = self._same and not isinstance(made, str) and self._moves < _MOVES
         """Whether gradients stay in their places; else they are copied there and back."""
         for bucket in self.buckets:
             bucket.lie_in(None if isinstance(made, str) else made)
@@ -131,7 +135,8 @@ class Layout:
         """Open the arenas of all ranks; they all call this together. `state` is a figure not used before."""
         group = world.group()
         self._window, self._world, self._state = None, world, 2 * state
-        if not arena.serves(group):
+        self._power_sgd = PowerSGD() if self._compression == POWER_SGD else None  # alike on all ranks
+        if self._power_sgd is not None or not arena.serves(group):
             return
         window = arena.open_window(self._arena)
         if not isinstance(window, str):
@@ -156,6 +161,12 @@ class Layout:
             shared_work = arena.average(group, window, bucket.offset, bucket.flat, trainers)
             return lambda: _wait(shared_work)
         flat = bucket.flat if gives else torch.zeros_like(bucket.flat)
+        if self._power_sgd is not None and flat.dtype is torch.float32:
+            parts = [place.on(flat, bucket.offset) for place in bucket.places]
+            index = self.buckets.index(bucket)
+            self._power_sgd.average(flat, parts, index, index == len(self.buckets) - 1)
+            flat.mul_(world.size / len(trainers))  # it has divided by all ranks
+            return lambda: None
         # The sum of half-precision gradients may leave their range where the average does not.
         first = flat.dtype is torch.float16
         fused = not first and len(trainers) == world.size and arena.averages(group)
@@ -179,10 +190,6 @@ def _wait(work: dist.Work | None) -> None:
 
 def _part(flat: torch.Tensor, begin: int, count: int) -> torch.Tensor:
     return flat[begin : begin + count].detach()
-
-
-def _travels_as(dtype: torch.dtype, compress: torch.dtype | None) -> torch.dtype:
-    return compress if compress is not None and dtype in (torch.float32, torch.float64) else dtype
 
 
 _warned: set[str] = set()

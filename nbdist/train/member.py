@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from ..errors import UsageError
+from .compression import NONE
 from .layout import Layout
 
 _LAYOUTS = 3
@@ -28,11 +29,11 @@ class Member:
     the parameters, which drop them when they are copied or pickled.
     """
 
-    def __init__(self, model: nn.Module, limit: int, compress: torch.dtype | None = None) -> None:
+    def __init__(self, model: nn.Module, limit: int, compression: str = NONE) -> None:
         self._model = weakref.ref(model)
         self.name = type(model).__name__
         self.limit = limit
-        self._compress = compress
+        self.compression = compression
         self.index = 0
         # Backward produces gradients roughly in reverse order of registration. Tied ones come once.
         named = list(model.named_parameters())[::-1]
@@ -91,7 +92,7 @@ class Member:
             if len(self._layouts) == _LAYOUTS:
                 del self._layouts[next(iter(self._layouts))]
             named = list(zip(self.names, self.parameters, strict=True))
-            layout = self._layouts[seen] = Layout(self.name, named, self.limit, self._compress)
+            layout = self._layouts[seen] = Layout(self.name, named, self.limit, self.compression)
         return layout
 
     def structure(self) -> int:

@@ -44,6 +44,10 @@ class Place:
         self._address = self.view.data_ptr()
         self._storage = StorageWeakRef(self.view.untyped_storage())  # type: ignore[no-untyped-call]
 
+    def on(self, flat: torch.Tensor, begin: int) -> torch.Tensor:
+        """Return this place on another tensor for its bucket, which begins at byte `begin`."""
+        return flat.as_strided(self._parameter.shape, self.stride, (self.offset - begin) // flat.itemsize)
+
     def holds(self, gradient: torch.Tensor | None) -> bool:
         """Say whether a gradient lies here."""
         # The tensor alone does not tell: `model.half()` gives it other memory.

@@ -26,6 +26,7 @@ from torch.optim.optimizer import (
 from ..errors import GroupError, MismatchError, UsageError, rank_list
 from ..settings import Settings
 from .bucket import MIB, broadcast
+from .compression import NAMES, NONE, check
 from .member import Member, has_sparse_layer
 from .settle import settle
 from .step import Intent, Role, Step, announce
@@ -54,19 +55,21 @@ class Ring:
 
     # -- attaching
 
-    def attach(self, model: nn.Module) -> None:
+    def attach(self, model: nn.Module, compression: str = NONE) -> None:
         """Begin with equal weights everywhere and average gradients from now on."""
+        check(compression)
         world = self._enter()
         self._abandon()
         self.detach(model)
-        member = Member(model, Settings.from_environment().bucket_mib * MIB)
+        member = Member(model, Settings.from_environment().bucket_mib * MIB, compression)
         if not self._used:
             # Before the ranks talk: one that is interrupted here must not differ from the others in this.
             register_optimizer_step_pre_hook(self._before_optimizer)
             register_optimizer_step_post_hook(self._after_optimizer)
             self._used = True
         if world is not None:
-            rows = tell(world, self._next_index, member.structure(), has_sparse_layer(model))
+            choice = NAMES.index(compression)
+            rows = tell(world, self._next_index, member.structure(), has_sparse_layer(model), choice)
             self._next_index = max(row[0] for row in rows)
             if sparse := [rank for rank, row in enumerate(rows) if row[2]]:
                 raise UsageError(
@@ -79,6 +82,9 @@ class Ring:
                     f"{member.name} has other parameters or buffers on rank {rank_list(odd)} than on rank 0; "
                     "build the same model on every rank."
                 )
+            if len({row[3] for row in rows}) > 1:
+                told = ", ".join(f"{NAMES[row[3]]} on rank {rank}" for rank, row in enumerate(rows))
+                raise UsageError(f"the compression of {member.name} is {told}; choose one for all ranks.")
             broadcast(member.tensors(), 0, limit=member.limit)
         member.index, self._next_index = self._next_index, self._next_index + 1
         member.note_buffers()
@@ -287,17 +293,22 @@ _ring = Ring()
 M = TypeVar("M", bound=nn.Module)
 
 
-def attach(model: M) -> M:
+def attach(model: M, compression: str = NONE) -> M:
     """Make an ordinary model one model over all ranks, and return it.
 
     Parameters and buffers become rank 0's; from now on every backward averages gradients over the ranks
     that called one. The object stays as it is: no wrapper, no `module.` in its state. Attaching again
     broadcasts again. All ranks must call this together.
 
+    With `compression` gradients travel as "fp16" or "bf16", or, by torch's "powersgd", as approximations
+    of low rank, exact for the first ten steps. That pays between hosts; within one it only costs. Models in
+    DistributedDataParallel take torch's own hooks for the same.
+
     Raises:
-        UsageError: the model is not the same on all ranks, or has layers with sparse gradients.
+        UsageError: the model or the compression is not the same on all ranks, there is no such
+            compression, or the model has layers with sparse gradients.
     """
-    _ring.attach(model)
+    _ring.attach(model, compression)
     return model
 
 
