@@ -14,6 +14,8 @@ namespace nbdist {
 namespace {
 
 int show(PyObject* self, Py_buffer* view, int flags) {
+    // Tensors hold what they lie on, and a model may well live until the process ends: that is no leak.
+    nb::set_leak_warnings(false);
     const Arena& arena = *nb::inst_ptr<Arena>(self);
     return PyBuffer_FillInfo(view, self, arena.data(), static_cast<Py_ssize_t>(arena.bytes()), 0, flags);
 }
