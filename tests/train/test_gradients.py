@@ -10,6 +10,7 @@ from torch import nn
 
 from nbdist.train import ring
 
+from ..comm.ranks import spawn
 from .nets import assert_equal, grads, make_net
 
 
@@ -347,6 +348,20 @@ def renewed(rank, size, store):
 def test_generations(all_ranks, tmp_path):
     got = all_ranks(renewed, 2, f"file://{tmp_path}/store", backend="cpu:nbdist")
     assert got == [[1.5, 2.5, 3.5]] * 2
+
+
+def over_hosts(rank, size):
+    net = ring.attach(nn.Linear(1, 1))
+    seen = []
+    for step in range(3):
+        net.zero_grad()
+        net(torch.full((1, 1), float(rank + step))).sum().backward()
+        seen.append((net.weight.grad.item(), place_of(net).holds(net.weight.grad)))
+    return seen
+
+
+def test_ranks_on_several_hosts():
+    assert spawn(3, over_hosts, hosts=[0, 0, 1]) == [[(step + 1.0, True) for step in range(3)]] * 3
 
 
 def served(rank, size):
