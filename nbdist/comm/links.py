@@ -281,11 +281,11 @@ class _Linking:
         if conversation in self._conversations:
             self._conversations.discard(conversation)
             self._selector.unregister(conversation.socket)
-        conversation.socket.close()
         if conversation.call is not None:
             conversation.call.fail(conversation.name, why)
         elif not conversation.known:
             self._report(conversation.name, why)
+        conversation.socket.close()  # last: whoever sees it closed finds the reason in the log
 
     def _report(self, host: str, why: str) -> None:
         if (host, why) not in self._reported and len(self._reported) < _REPORTS:

@@ -137,8 +137,9 @@ void Mail::find_broken() {
     for (int peer = 0; spans_hosts_ && peer < members_.size(); ++peer) {
         if (wires_[peer] == nullptr || !wires_[peer]->failed()) continue;
         Presence& mirror = members_.control(peer).presence;
+        // A peer that leaves closes this too; its farewell may take a while to be heard on a busy host.
         const auto since = std::chrono::steady_clock::now() - wires_[peer]->failed_at();
-        if (since < 5 * Vigil::slice || mirror.closed.load(std::memory_order_acquire) != 0) continue;
+        if (since < 50 * Vigil::slice || mirror.closed.load(std::memory_order_acquire) != 0) continue;
         std::uint32_t none = 0;
         mirror.lost.compare_exchange_strong(none, static_cast<std::uint32_t>(Loss::broken));
     }
