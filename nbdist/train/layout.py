@@ -17,6 +17,7 @@ from .places import LINE, Place
 from .world import World
 
 _ELSEWHERE = "its gradients are not in this host's memory"
+_LARGE = 64 << 10
 _MOVES = 3
 """How often a model whose gradients are kept gets fresh memory before they are copied instead."""
 
@@ -102,6 +103,14 @@ class Layout:
         self._state = 0
         self.places_gradients = self._same and not isinstance(made, str) and self._moves < _MOVES
         """Whether gradients stay in their places; else they are copied there and back."""
+        large = {
+            position: place for position, place in self.place_of.items() if place.end - place.offset >= _LARGE
+        }
+        self.early = large if self.places_gradients else {}
+        """Places to be taken as soon as the gradient is there, while it is in the cache.
+
+        The small ones are taken together: Python between two layers of a net runs from cold caches.
+        """
         for bucket in self.buckets:
             bucket.lie_in(None if isinstance(made, str) else made)
 

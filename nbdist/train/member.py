@@ -47,6 +47,8 @@ class Member:
         self.position = {id(parameter): i for i, parameter in enumerate(self.parameters)}
         self.stepped: weakref.WeakKeyDictionary[torch.optim.Optimizer, None] = weakref.WeakKeyDictionary()
         """Optimizers that stepped these parameters since the ranks last met, in that order."""
+        self.checked = 0
+        """How often `check_parameters` was called since the ranks last met."""
         self._hooks: list[torch.utils.hooks.RemovableHandle] = []
         self._layouts: dict[tuple[object, ...], Layout] = {}
         self._buffers_seen: list[tuple[int, int]] = []
@@ -120,9 +122,13 @@ class Member:
         self._buffers_seen = self._buffer_versions()
 
     def check_parameters(self) -> None:
-        """Refuse to go on with a model that was rebuilt, whose new parameters nobody averages."""
+        """Refuse to go on with a model that was rebuilt, whose new parameters nobody averages.
+
+        To look at all of a model takes as long as many a small collective, so calls grow lax.
+        """
         model = self._model()
-        if model is None:
+        self.checked += 1
+        if model is None or self.checked & (self.checked - 1):  # at the 1st, 2nd, 4th, 8th … time
             return
         for name, parameter in model.named_parameters():
             if id(parameter) not in self.position:

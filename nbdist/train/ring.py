@@ -47,7 +47,7 @@ class Ring:
     def _reset(self) -> None:
         self._backward: weakref.ref[Callable[[], None]] | None = None
         self._reached: dict[Member, list[int]] = {}
-        """What the running backward has produced so far."""
+        """What the running backward has produced so far, as long as the model's step is not open."""
         self._open: dict[Member, Step] = {}
         self._overlaps = False
         self._steps: dict[int, list[int]] = {}
@@ -144,13 +144,18 @@ class Ring:
             # each has its step at the end, in order of index, and nothing overlaps.
             self._overlaps = len(self._members) == 1
             self._backward = _call_after_backward(self._complete)
-        self._reached.setdefault(member, []).append(position)
-        if self._overlaps:
-            try:
-                self._step_of(member).arrive(position)
-            except GroupError:
-                self._reset()  # the exchange is over on every rank
-                raise
+        step = self._open.get(member)
+        if step is None:
+            self._reached.setdefault(member, []).append(position)
+            if not self._overlaps:
+                return
+            assert self._world is not None
+            step = self._open[member] = Step(self._world, member)
+        try:
+            step.arrive(position)
+        except GroupError:
+            self._reset()  # the exchange is over on every rank
+            raise
 
     def _is_running(self) -> bool:
         # The engine alone holds the callback. If it is gone, uncalled, that backward raised.
@@ -167,12 +172,6 @@ class Ring:
                 for position in () if failed else reached[member]:
                     step.arrive(position)
             self._count(step.complete(failed=failed))
-
-    def _step_of(self, member: Member) -> Step:
-        assert self._world is not None
-        if member not in self._open:
-            self._open[member] = Step(self._world, member)
-        return self._open[member]
 
     def _abandon(self) -> None:
         """Complete the step of a backward that raised, since the other ranks may be in it."""
@@ -222,6 +221,7 @@ class Ring:
                 member.note_buffers()
         for member in self._members.values():
             member.stepped.clear()
+            member.checked = 0
 
     def _common(self, world: World) -> list[tuple[nn.Module, Member, bool]]:
         """Return, in order, the models that all ranks have, and whether their buffers changed on any.

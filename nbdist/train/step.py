@@ -142,8 +142,9 @@ class Step:
                 f"{self._member.names[position]} got a gradient twice in one backward, after its first "
                 "was sent; checkpoint with use_reentrant=False."
             )
-        if self._layout.places_gradients:
-            self._layout.place_of[position].take()  # now, while it is in the cache
+        early = self._layout.early.get(position)
+        if early is not None:
+            early.take()
         if position in self._arrived:
             return
         self._arrived.add(position)
