@@ -32,9 +32,10 @@ format: $(VENV)/installed  ## Rewrite the sources in our style
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE))
 
-bench: $(VENV)/installed  ## Compare allreduce with gloo and Open MPI, on one host and between hosts
+bench: $(VENV)/installed  ## Compare allreduce and training steps with gloo and Open MPI, on one host and between hosts
 	$(BIN)/python -m benchmarks.allreduce --out out/allreduce
 	$(BIN)/python -m benchmarks.network --out out/network
+	$(BIN)/python -m benchmarks.step --out out/step
 
 # torch first and pinned, so that pip takes a CPU build where its settings offer one (PIP_FIND_LINKS,
 # PIP_EXTRA_INDEX_URL); given only a range it would prefer the newest, multi-gigabyte CUDA build.
