@@ -170,82 +170,70 @@ __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2,prefer-vector-wid
     void* out, const void* const* in, int inputs, std::size_t count) {
     fold<T, Operation, End>(out, in, inputs, count);
 }
-
-enum class Width { base, avx2, avx512 };
-
-Width width() {
-    static const Width found = [] {
-        if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-            __builtin_cpu_supports("avx512vl"))
-            return Width::avx512;
-        return __builtin_cpu_supports("avx2") ? Width::avx2 : Width::base;
-    }();
-    return found;
-}
 #endif
 
 template <class T, class Operation, class End = Plain>
-Fold choose() {
+Fold choose([[maybe_unused]] Width width) {
 #if defined(__x86_64__)
-    if (width() == Width::avx512) return fold_avx512<T, Operation, End>;
-    if (width() == Width::avx2) return fold_avx2<T, Operation, End>;
+    if (width == Width::avx512) return fold_avx512<T, Operation, End>;
+    if (width == Width::avx2) return fold_avx2<T, Operation, End>;
 #endif
     return fold_base<T, Operation, End>;
 }
 
 template <class T, class End = Plain>
-Fold arithmetic(Op op) {
+Fold arithmetic(Op op, Width width) {
     switch (op) {
         case Op::sum:
-            return choose<T, Sum, End>();
+            return choose<T, Sum, End>(width);
         case Op::product:
-            return choose<T, Product, End>();
+            return choose<T, Product, End>(width);
         case Op::min:
-            return choose<T, Min, End>();
+            return choose<T, Min, End>(width);
         case Op::max:
-            return choose<T, Max, End>();
+            return choose<T, Max, End>(width);
         default:
             return nullptr;
     }
 }
 
 template <class T>
-Fold floating(Op op) {
-    return op == Op::avg ? choose<T, Sum, Average>() : arithmetic<T>(op);
+Fold floating(Op op, Width width) {
+    return op == Op::avg ? choose<T, Sum, Average>(width) : arithmetic<T>(op, width);
 }
 
 template <class T>
-Fold floating_everywhere(Op op) {
-    return op == Op::avg ? choose<T, Sum, AverageEverywhere>() : arithmetic<T, Everywhere>(op);
+Fold floating_everywhere(Op op, Width width) {
+    return op == Op::avg ? choose<T, Sum, AverageEverywhere>(width) : arithmetic<T, Everywhere>(op, width);
 }
 
 template <class T>
-Fold bitwise(Op op) {
+Fold bitwise(Op op, Width width) {
     switch (op) {
         case Op::band:
-            return choose<T, And>();
+            return choose<T, And>(width);
         case Op::bor:
-            return choose<T, Or>();
+            return choose<T, Or>(width);
         case Op::bxor:
-            return choose<T, Xor>();
+            return choose<T, Xor>(width);
         default:
-            return arithmetic<T>(op);
+            return arithmetic<T>(op, width);
     }
 }
 
 // Booleans are the bytes 0 and 1: the sum is logical or, the product logical and.
-Fold logical(Op op) {
+Fold logical(Op op, Width width) {
     switch (op) {
         case Op::sum:
         case Op::max:
         case Op::bor:
-            return choose<std::uint8_t, Or>();
+            return choose<std::uint8_t, Or>(width);
         case Op::product:
         case Op::min:
         case Op::band:
-            return choose<std::uint8_t, And>();
+            return choose<std::uint8_t, And>(width);
         case Op::bxor:
-            return choose<std::uint8_t, Xor>();
+            return choose<std::uint8_t, Xor>(width);
         default:
             return nullptr;
     }
@@ -253,44 +241,58 @@ Fold logical(Op op) {
 
 }  // namespace
 
-Fold fold_for(DType type, Op op) {
+Width widest() {
+#if defined(__x86_64__)
+    static const Width found = [] {
+        if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512vl"))
+            return Width::avx512;
+        return __builtin_cpu_supports("avx2") ? Width::avx2 : Width::base;
+    }();
+    return found;
+#else
+    return Width::base;
+#endif
+}
+
+Fold fold_for(DType type, Op op, Width width) {
     switch (type) {
         case DType::f16:
-            return floating<Float16>(op);
+            return floating<Float16>(op, width);
         case DType::bf16:
-            return floating<BFloat16>(op);
+            return floating<BFloat16>(op, width);
         case DType::f32:
-            return floating<float>(op);
+            return floating<float>(op, width);
         case DType::f64:
-            return floating<double>(op);
+            return floating<double>(op, width);
         case DType::i8:
-            return bitwise<std::int8_t>(op);
+            return bitwise<std::int8_t>(op, width);
         case DType::u8:
-            return bitwise<std::uint8_t>(op);
+            return bitwise<std::uint8_t>(op, width);
         case DType::i16:
-            return bitwise<std::int16_t>(op);
+            return bitwise<std::int16_t>(op, width);
         case DType::i32:
-            return bitwise<std::int32_t>(op);
+            return bitwise<std::int32_t>(op, width);
         case DType::i64:
-            return bitwise<std::int64_t>(op);
+            return bitwise<std::int64_t>(op, width);
         case DType::boolean:
-            return logical(op);
+            return logical(op, width);
         case DType::bytes:
             return nullptr;
     }
     return nullptr;
 }
 
-Fold fold_everywhere_for(DType type, Op op) {
+Fold fold_everywhere_for(DType type, Op op, Width width) {
     switch (type) {
         case DType::f16:
-            return floating_everywhere<Float16>(op);
+            return floating_everywhere<Float16>(op, width);
         case DType::bf16:
-            return floating_everywhere<BFloat16>(op);
+            return floating_everywhere<BFloat16>(op, width);
         case DType::f32:
-            return floating_everywhere<float>(op);
+            return floating_everywhere<float>(op, width);
         case DType::f64:
-            return floating_everywhere<double>(op);
+            return floating_everywhere<double>(op, width);
         default:
             return nullptr;
     }

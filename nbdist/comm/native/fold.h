@@ -13,11 +13,16 @@ namespace nbdist {
 // bits.
 using Fold = void (*)(void* out, const void* const* in, int inputs, std::size_t count);
 
-// The fold for a type and a reduction, in the widest instruction set this machine has; null where the
-// pair has no meaning (band of float32).
-Fold fold_for(DType type, Op op);
+// The instruction sets a fold exists in, narrowest first.
+enum class Width { base, avx2, avx512 };
+
+// The widest one this machine has.
+Width widest();
+
+// The fold for a type and a reduction; null where the pair has no meaning (band of float32).
+Fold fold_for(DType type, Op op, Width width = widest());
 
 // The same for floats, written over every input instead of into `out`, which is not looked at.
-Fold fold_everywhere_for(DType type, Op op);
+Fold fold_everywhere_for(DType type, Op op, Width width = widest());
 
 }  // namespace nbdist

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -26,12 +27,20 @@ constexpr std::uint32_t version = 3;
     throw std::system_error(errno, std::generic_category(), what);
 }
 
+// Says as much of the text as can be printed: it may be anything.
+std::invalid_argument no_endpoint(const std::string& text) {
+    std::string shown = text.substr(0, 80);
+    std::replace_if(
+        shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+    return std::invalid_argument("'" + shown + "' is no endpoint; pass what open_endpoint() returned");
+}
+
 template <class Number>
 Number number(const std::string& text, const std::string& whole) {
     Number value{};
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size())
-        throw std::invalid_argument("'" + whole + "' is no endpoint; pass what open_endpoint() returned");
+        throw no_endpoint(whole);
     return value;
 }
 
@@ -55,8 +64,7 @@ Address Address::parse(const std::string& text) {
         else
             parts.back() += c;
     }
-    if (parts.size() != 5 || parts[0] != "shm" || parts[4].size() != 32)
-        throw std::invalid_argument("'" + text + "' is no endpoint; pass what open_endpoint() returned");
+    if (parts.size() != 5 || parts[0] != "shm" || parts[4].size() != 32) throw no_endpoint(text);
     Address address;
     address.pid = number<pid_t>(parts[1], text);
     address.fd = number<int>(parts[2], text);
@@ -64,8 +72,7 @@ Address Address::parse(const std::string& text) {
     for (std::size_t i = 0; i < address.nonce.size(); ++i) {
         const char* digits = parts[4].data() + 2 * i;
         auto [end, error] = std::from_chars(digits, digits + 2, address.nonce[i], 16);
-        if (error != std::errc() || end != digits + 2)
-            throw std::invalid_argument("'" + text + "' is no endpoint; pass what open_endpoint() returned");
+        if (error != std::errc() || end != digits + 2) throw no_endpoint(text);
     }
     return address;
 }
