@@ -47,6 +47,7 @@ void World::open(const Signature& signature) {
     signature_ = signature;
     if (named_ <= turn_) called_ = signature.kind;
     named_ = turn_ + 1;
+    if (own.opened.load(std::memory_order_relaxed) > sequence_) return;  // peers are reading it already
     own.signatures[sequence_ % 2] = signature;
     publish(&Progress::opened, sequence_);
 }

@@ -1,0 +1,33 @@
+#include <atomic>
+#include <vector>
+
+#include "announcer.h"
+#include "check.h"
+
+using namespace nbdist;
+
+TEST(news_are_told_in_order_by_a_thread_of_their_own) {
+    std::vector<int> told;
+    std::thread::id teller;
+    {
+        Announcer announcer;
+        for (int i = 0; i < 1000; ++i)
+            announcer.post([&, i] {
+                told.push_back(i);
+                teller = std::this_thread::get_id();
+            });
+    }
+    CHECK_EQUAL(told.size(), 1000u);
+    for (int i = 0; i < 1000; ++i) CHECK_EQUAL(told[i], i);
+    CHECK(teller != std::this_thread::get_id());
+}
+
+TEST(what_comes_after_the_end_is_told_once_all_the_same) {
+    std::atomic<int> told{0};
+    Announcer announcer;
+    announcer.close();
+    announcer.post([&] { ++told; });
+    announcer.close();
+    announcer.close();
+    CHECK_EQUAL(told.load(), 1);
+}
