@@ -4,10 +4,11 @@ VENV    := .venv
 PYTHON  ?= python3
 BIN     := $(VENV)/bin
 NATIVE  := $(wildcard nbdist/comm/native/*)
+CPP     := $(filter %.cpp %.h,$(NATIVE)) $(wildcard tests/comm/native/*.cpp tests/comm/native/*.h)
 ROOT    := $(filter 0,$(shell id -u))
 APT     := $(if $(ROOT),$(shell command -v apt-get))
 
-.PHONY: demo test conformance lab lint format bench data browser netns clean
+.PHONY: demo test conformance lab lint format sanitize bench data browser netns clean
 
 demo: $(VENV)/installed data  ## Train the quickstart notebook on two ranks; leaves out/01_quickstart.html
 	$(BIN)/python notebooks/execute.py notebooks/01_quickstart.ipynb
@@ -25,12 +26,15 @@ lint: $(VENV)/installed  ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE))
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
 
 format: $(VENV)/installed  ## Rewrite the sources in our style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE))
+	$(BIN)/clang-format -i $(CPP)
+
+sanitize: $(VENV)/installed  ## Run the C++ tests under AddressSanitizer with UBSan, then ThreadSanitizer
+	$(BIN)/python tests/comm/native/build.py --run address,undefined thread
 
 bench: $(VENV)/installed  ## Compare allreduce and training steps with gloo and Open MPI, on one host and between hosts
 	$(BIN)/python -m benchmarks.allreduce --out out/allreduce

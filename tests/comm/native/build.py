@@ -46,7 +46,8 @@ def _call(command: list[str | Path]) -> None:
     environment = os.environ | {"PATH": PATH}
     done = subprocess.run([program, *rest], env=environment, capture_output=True, text=True, timeout=LIMIT)
     if done.returncode != 0:
-        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
+        said = [line for line in done.stdout.splitlines() if not line.startswith("[")]  # ninja's progress
+        raise RuntimeError("\n".join([" ".join(map(str, command)), *said, done.stderr]))
 
 
 def main() -> int:

@@ -1,4 +1,5 @@
-// Ranks as threads of one process, joined as processes are: through segments, each with an endpoint.
+// Ranks as threads of one process, joined as processes are: through segments, each with an endpoint, and
+// where they play to be on several hosts, through TCP.
 #pragma once
 
 #include <functional>
@@ -10,27 +11,45 @@
 
 namespace nbdist::test {
 
+// The host of each rank.
+using Hosts = std::vector<int>;
+
+// A host for all of them.
+Hosts one_host(int size);
+
+// The ways in which ranks can lie that make a difference: alone, with others, on hosts with one or two ranks
+// each, on unlike ones, in and out of order.
+std::vector<Hosts> some_hosts();
+
+struct Limits {
+    std::chrono::milliseconds limit{0};
+    std::chrono::milliseconds patience{0};
+};
+
 // What the ranks of one group must know of each other.
 class Plan {
   public:
-    explicit Plan(int size);
+    explicit Plan(const Hosts& hosts);
 
-    int size() const { return static_cast<int>(addresses_.size()); }
+    int size() const { return static_cast<int>(hosts_.size()); }
     const std::vector<Address>& addresses() const { return addresses_; }
-    // Called by each rank on a thread of its own: it blocks until all have come.
-    std::shared_ptr<Group> form(int rank, std::shared_ptr<Group> parent = nullptr,
-                                GroupOptions options = {}) const;
-    // As one who holds another secret would.
-    std::shared_ptr<Group> form_with(const std::vector<Digest>& digests, int rank) const;
     const std::vector<Digest>& digests() const { return digests_; }
+
+    // Once by each rank, on a thread of its own: it blocks until all have come.
+    std::shared_ptr<Group> form(int rank, std::shared_ptr<Group> parent = nullptr, Limits limits = {});
+    // As one who holds another secret would.
+    std::shared_ptr<Group> form_with(const std::vector<Digest>& digests, int rank,
+                                     std::shared_ptr<Group> parent = nullptr, Limits limits = {});
 
     // Drop this rank's endpoint: a rank that gave up before it formed the group.
     void forget(int rank) { endpoints_[rank].reset(); }
 
   private:
-    mutable std::vector<std::shared_ptr<Endpoint>> endpoints_;
+    Hosts hosts_;
+    std::vector<std::shared_ptr<Endpoint>> endpoints_;
     std::vector<Address> addresses_;
     std::vector<Digest> digests_;
+    std::vector<std::vector<Link>> links_;
 };
 
 // Run `function(rank)` on a thread for each rank; rethrow what the first of them threw, a failed CHECK
@@ -38,7 +57,8 @@ class Plan {
 void on_threads(int size, const std::function<void(int rank)>& function);
 
 // The same with a group formed by all of them.
-void spawn(int size, const std::function<void(Group&)>& function, GroupOptions options = {});
+void spawn(const Hosts& hosts, const std::function<void(Group&)>& function, Limits limits = {});
+void spawn(int size, const std::function<void(Group&)>& function, Limits limits = {});
 
 // Call a collective synchronously.
 void run(Group& group, Kind kind, const Group::Collective& collective);

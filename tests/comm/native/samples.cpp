@@ -168,6 +168,30 @@ Bytes expected(DType type, Op op, const std::vector<Bytes>& inputs) {
     return out;
 }
 
+bool close(DType type, const Bytes& left, const Bytes& right) {
+    auto all = [&](auto value_at, double tolerance) {
+        for (std::size_t i = 0; i < left.size() / size_of(type); ++i) {
+            const double a = value_at(left, i), b = value_at(right, i);
+            if (!(std::abs(a - b) <= tolerance * (1 + std::abs(b)))) return false;
+        }
+        return left.size() == right.size();
+    };
+    switch (type) {
+        case DType::f16:
+            return all([](const Bytes& bytes, std::size_t i) { return widen(get<Float16>(bytes, i)); },
+                       0x1p-8);
+        case DType::bf16:
+            return all([](const Bytes& bytes, std::size_t i) { return widen(get<BFloat16>(bytes, i)); },
+                       0x1p-5);
+        case DType::f32:
+            return all([](const Bytes& bytes, std::size_t i) { return get<float>(bytes, i); }, 1e-5);
+        case DType::f64:
+            return all([](const Bytes& bytes, std::size_t i) { return get<double>(bytes, i); }, 1e-13);
+        default:
+            return left == right;
+    }
+}
+
 Bytes expected(DType type, Op op, std::size_t count, int size) {
     std::vector<Bytes> inputs;
     for (int rank = 0; rank < size; ++rank) inputs.push_back(sample(type, count, rank));

@@ -16,8 +16,8 @@ void gather_all(Group& group, const void* in, std::vector<Bytes>& out, std::size
 }  // namespace
 
 TEST(every_rank_gets_what_all_have) {
-    for (int size : {1, 2, 3, 5})
-        spawn(size, [](Group& group) {
+    for (const Hosts& hosts : some_hosts())
+        spawn(hosts, [](Group& group) {
             for (std::size_t count : {std::size_t{0}, std::size_t{1}, slot_bytes - 1, slot_bytes,
                                       slot_bytes + 1, 4 * slot_bytes + 1, 7 * slot_bytes + 13}) {
                 std::vector<Bytes> out(group.size(), Bytes(count));

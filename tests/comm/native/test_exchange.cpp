@@ -19,8 +19,8 @@ Bytes text(int from, int to) {
 }  // namespace
 
 TEST(every_pair_moves_something_of_its_own) {
-    for (int size : {1, 2, 3, 4})
-        spawn(size, [](Group& group) {
+    for (const Hosts& hosts : some_hosts())
+        spawn(hosts, [](Group& group) {
             for (int round = 0; round < 5; ++round) {
                 std::vector<Bytes> out, in;
                 std::vector<Parcel> sends, receives;

@@ -6,7 +6,7 @@ using namespace nbdist;
 using namespace nbdist::test;
 
 TEST(a_stranger_is_no_member) {
-    const Plan plan(2);
+    Plan plan(one_host(2));
     on_threads(2, [&](int rank) {
         std::vector<Digest> digests = plan.digests();
         if (rank == 1) {
@@ -23,13 +23,13 @@ TEST(a_stranger_is_no_member) {
 }
 
 TEST(an_endpoint_that_was_given_up_is_named) {
-    Plan plan(2);
+    Plan plan(one_host(2));
     plan.forget(1);
     CHECK_THROWS(Aborted, plan.form(0), "rank 1 has given its endpoint up");
 }
 
 TEST(a_rank_that_gives_up_while_others_form_releases_them) {
-    Plan plan(2);
+    Plan plan(one_host(2));
     on_threads(2, [&](int rank) {
         if (rank == 1)
             plan.forget(1);
@@ -39,13 +39,14 @@ TEST(a_rank_that_gives_up_while_others_form_releases_them) {
 }
 
 TEST(a_list_without_this_rank_is_refused) {
-    const Plan plan(2), other(2);
+    const Plan plan(one_host(2));
     const auto endpoint = std::make_shared<Endpoint>();
-    CHECK_THROWS(std::invalid_argument, Members(*endpoint, plan.addresses(), 0, plan.digests()),
+    CHECK_THROWS(std::invalid_argument, Members(*endpoint, plan.addresses(), 0, plan.digests(), {}),
                  "endpoint 0 of the list is not the one this rank opened last");
-    CHECK_THROWS(std::invalid_argument, Members(*endpoint, plan.addresses(), 2, plan.digests()),
+    CHECK_THROWS(std::invalid_argument, Members(*endpoint, plan.addresses(), 2, plan.digests(), {}),
                  "rank 2 is not in a world of 2");
-    CHECK_THROWS(std::invalid_argument, Members(*endpoint, plan.addresses(), -1, plan.digests()), "rank -1");
+    CHECK_THROWS(std::invalid_argument, Members(*endpoint, plan.addresses(), -1, plan.digests(), {}),
+                 "rank -1");
 }
 
 TEST(a_dead_process_is_not_joined) {
@@ -53,7 +54,7 @@ TEST(a_dead_process_is_not_joined) {
     Address dead = endpoint.address();
     dead.started += 1;  // that process id has been used anew since
     dead.nonce[0] ^= 1;
-    CHECK_THROWS(Aborted, Members(endpoint, {endpoint.address(), dead}, 0, {Digest{}, Digest{}}),
+    CHECK_THROWS(Aborted, Members(endpoint, {endpoint.address(), dead}, 0, {Digest{}, Digest{}}, {}),
                  "rank 1 died before the group was formed");
 }
 

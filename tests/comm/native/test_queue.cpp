@@ -23,7 +23,7 @@ std::shared_ptr<Ticket> submit_sum(Group& group, Bytes& data, int number, std::v
     });
 }
 
-void check_order(GroupOptions options) {
+void check_order(Limits limits) {
     spawn(
         3,
         [](Group& group) {
@@ -53,7 +53,7 @@ void check_order(GroupOptions options) {
                 CHECK(data[i] == expected(DType::i32, Op::sum, inputs));
             }
         },
-        options);
+        limits);
 }
 
 }  // namespace

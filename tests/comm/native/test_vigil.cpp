@@ -168,7 +168,7 @@ TEST(a_limit_ends_a_wait) {
 }
 
 TEST(the_end_of_the_parent_is_the_end_of_its_children) {
-    const Plan above(2), below(2);
+    Plan above(one_host(2)), below(one_host(2));
     on_threads(2, [&](int rank) {
         const auto parent = above.form(rank);
         const auto child = below.form(rank, parent);
@@ -180,7 +180,7 @@ TEST(the_end_of_the_parent_is_the_end_of_its_children) {
 }
 
 TEST(the_end_of_a_child_is_not_that_of_its_parent) {
-    const Plan above(2), below(2);
+    Plan above(one_host(2)), below(one_host(2));
     on_threads(2, [&](int rank) {
         const auto parent = above.form(rank);
         const auto child = below.form(rank, parent);
