@@ -23,9 +23,9 @@ std::shared_ptr<Ticket> submit_sum(Group& group, Bytes& data, int number, std::v
     });
 }
 
-void check_order(Limits limits) {
+void check_order(const Hosts& hosts, Limits limits) {
     spawn(
-        3,
+        hosts,
         [](Group& group) {
             constexpr int number = 60;
             std::vector<Bytes> data;
@@ -59,11 +59,11 @@ void check_order(Limits limits) {
 }  // namespace
 
 TEST(what_is_queued_runs_in_order_on_the_progress_thread) {
-    check_order({});
+    for (const Hosts& hosts : {one_host(3), Hosts{0, 1, 2}, Hosts{0, 0, 1}}) check_order(hosts, {});
 }
 
 TEST(what_is_queued_runs_in_order_where_it_may_run_inline) {
-    check_order({.patience = 1ms});
+    check_order(one_host(3), {.patience = 1ms});
 }
 
 TEST(whoever_asked_is_told_once) {
@@ -85,14 +85,15 @@ TEST(whoever_asked_is_told_once) {
 }
 
 TEST(an_error_goes_to_the_ticket) {
-    spawn(2, [](Group& group) {
-        std::vector<int> log;
-        Bytes data(40);
-        if (group.rank() == 1) group.abort("on purpose");
-        const auto ticket = submit_sum(group, data, 0, log);
-        CHECK_THROWS(Aborted, ticket->wait(group.vigil()), "on purpose");
-        CHECK_THROWS(Aborted, ticket->rethrow(), "all_reduce was released: rank 1 ended the group");
-    });
+    for (const Hosts& hosts : {one_host(2), Hosts{0, 1}})
+        spawn(hosts, [](Group& group) {
+            std::vector<int> log;
+            Bytes data(40);
+            if (group.rank() == 1) group.abort("on purpose");
+            const auto ticket = submit_sum(group, data, 0, log);
+            CHECK_THROWS(Aborted, ticket->wait(group.vigil()), "on purpose");
+            CHECK_THROWS(Aborted, ticket->rethrow(), "all_reduce was released: rank 1 ended the group");
+        });
 }
 
 TEST(a_late_rank_is_left_to_the_progress_thread) {
@@ -113,27 +114,29 @@ TEST(a_late_rank_is_left_to_the_progress_thread) {
 
 TEST(threads_of_one_rank_take_turns) {
     // Two threads call; which one is first is nobody's promise, but all ranks issue the same.
-    spawn(2, [](Group& group) {
-        auto some = [&] {
-            for (int i = 0; i < 200; ++i) run(group, Kind::barrier, [](World& world) { barrier(world); });
-        };
-        std::thread other(some);
-        some();
-        other.join();
-    });
+    for (const Hosts& hosts : {one_host(2), Hosts{0, 1}})
+        spawn(hosts, [](Group& group) {
+            auto some = [&] {
+                for (int i = 0; i < 200; ++i) run(group, Kind::barrier, [](World& world) { barrier(world); });
+            };
+            std::thread other(some);
+            some();
+            other.join();
+        });
 }
 
 TEST(closing_with_work_on_its_way_ends_it) {
-    spawn(2, [](Group& group) {
-        if (group.rank() == 1) return;
-        Bytes data(400'000);
-        std::vector<int> log;
-        std::vector<std::shared_ptr<Ticket>> tickets;
-        for (int i = 0; i < 5; ++i) tickets.push_back(submit_sum(group, data, i, log));
-        group.close();
-        for (const auto& ticket : tickets) {
-            CHECK(ticket->done());
-            CHECK_THROWS(Aborted, ticket->rethrow(), "all_reduce was released");
-        }
-    });
+    for (const Hosts& hosts : {one_host(2), Hosts{0, 1}})
+        spawn(hosts, [](Group& group) {
+            if (group.rank() == 1) return;
+            Bytes data(400'000);
+            std::vector<int> log;
+            std::vector<std::shared_ptr<Ticket>> tickets;
+            for (int i = 0; i < 5; ++i) tickets.push_back(submit_sum(group, data, i, log));
+            group.close();
+            for (const auto& ticket : tickets) {
+                CHECK(ticket->done());
+                CHECK_THROWS(Aborted, ticket->rethrow(), "all_reduce was released");
+            }
+        });
 }

@@ -11,6 +11,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
+const std::vector<Hosts> pairs = {{0, 0}, {0, 1}};
+const std::vector<Hosts> triples = {{0, 0, 0}, {0, 1, 2}, {0, 0, 1}, {0, 1, 1}};
+const std::vector<Hosts> fours = {{0, 0, 0, 0}, {0, 0, 1, 1}, {0, 1, 2, 3}, {0, 1, 0, 1}};
+
+std::vector<Hosts> pairs_and_fours() {
+    std::vector<Hosts> all = pairs;
+    all.insert(all.end(), fours.begin(), fours.end());
+    return all;
+}
+
 void meet(Group& group) {
     run(group, Kind::barrier, [](World& world) { barrier(world); });
 }
@@ -23,8 +33,8 @@ void add(Group& group, std::vector<float>& data, Op op = Op::sum, DType type = D
 }  // namespace
 
 TEST(an_abort_releases_all_and_the_first_reason_stays) {
-    for (int size : {2, 4})
-        spawn(size, [](Group& group) {
+    for (const Hosts& hosts : pairs_and_fours())
+        spawn(hosts, [](Group& group) {
             meet(group);
             if (group.rank() == group.size() - 1) {
                 std::thread([&] { group.abort("ValueError: bad shard"); }).join();
@@ -39,10 +49,11 @@ TEST(an_abort_releases_all_and_the_first_reason_stays) {
 }
 
 TEST(a_reason_of_any_length_is_cut_not_lost) {
-    spawn(2, [](Group& group) {
-        if (group.rank() == 0) group.abort(std::string(5000, 'x'));
-        CHECK_THROWS(Aborted, meet(group), std::string(400, 'x'));
-    });
+    for (const Hosts& hosts : pairs)
+        spawn(hosts, [](Group& group) {
+            if (group.rank() == 0) group.abort(std::string(5000, 'x'));
+            CHECK_THROWS(Aborted, meet(group), std::string(400, 'x'));
+        });
 }
 
 TEST(ranks_that_abort_at_once_agree_on_one_reason) {
@@ -63,10 +74,10 @@ TEST(ranks_that_abort_at_once_agree_on_one_reason) {
 
 TEST(different_calls_are_told_alike_and_nothing_is_written) {
     const std::string start = "ranks issued different collectives: rank ";
-    for (int size : {2, 4})
+    for (const Hosts& hosts : pairs_and_fours())
         for (int what = 0; what < 5; ++what) {
-            std::vector<std::string> said(size);
-            spawn(size, [&](Group& group) {
+            std::vector<std::string> said(hosts.size());
+            spawn(hosts, [&](Group& group) {
                 const bool odd = group.rank() == group.size() - 1;
                 std::vector<float> data(odd && what == 0 ? 7 : 6, 1.0f);
                 try {
@@ -92,112 +103,122 @@ TEST(different_calls_are_told_alike_and_nothing_is_written) {
 }
 
 TEST(a_rank_that_left_the_cell_is_not_waited_for) {
-    spawn(3, [](Group& group) {
-        group.vigil().enter_cell(3);
-        meet(group);
-        if (group.rank() == 2) {
-            // Nobody of the others gets so far, so this ends when they are released.
-            group.vigil().leave_cell(3);
-            while (!group.vigil().aborted()) std::this_thread::yield();
-            return;
-        }
-        CHECK_THROWS(Aborted, meet(group), "rank 2 left the cell while rank");
-    });
+    for (const Hosts& hosts : triples)
+        spawn(hosts, [](Group& group) {
+            group.vigil().enter_cell(3);
+            meet(group);
+            if (group.rank() == 2) {
+                // Nobody of the others gets so far, so this ends when they are released.
+                group.vigil().leave_cell(3);
+                while (!group.vigil().aborted()) std::this_thread::yield();
+                return;
+            }
+            CHECK_THROWS(Aborted, meet(group), "rank 2 left the cell while rank");
+        });
 }
 
 TEST(what_a_leaving_rank_has_queued_is_still_done) {
-    for (int cell = 1; cell < 20; ++cell)
-        spawn(3, [](Group& group) {
-            const std::shared_ptr<Group> alias(&group, [](Group*) {});
-            group.vigil().enter_cell(1);
-            std::vector<std::vector<float>> data(4, std::vector<float>(100'000, 1.0f));
-            std::vector<std::shared_ptr<Ticket>> tickets;
-            for (auto& tensor : data)
-                tickets.push_back(submit(
-                    group,
-                    {.kind = Kind::all_reduce, .op = Op::sum, .type = DType::f32, .count = tensor.size()},
-                    [&tensor](World& world) {
-                        all_reduce(world, tensor.data(), tensor.size(), DType::f32, Op::sum);
-                    }));
-            leave_cell({alias}, 1);
-            for (const auto& ticket : tickets) {
-                CHECK(ticket->done());
-                ticket->rethrow();
-            }
-            for (const auto& tensor : data)
-                for (float value : tensor) CHECK(value == 3.0f);
-        });
+    for (const Hosts& hosts : triples)
+        for (int round = 0; round < 10; ++round)
+            spawn(hosts, [](Group& group) {
+                const std::shared_ptr<Group> alias(&group, [](Group*) {});
+                group.vigil().enter_cell(1);
+                std::vector<std::vector<float>> data(4, std::vector<float>(100'000, 1.0f));
+                std::vector<std::shared_ptr<Ticket>> tickets;
+                for (auto& tensor : data)
+                    tickets.push_back(submit(
+                        group,
+                        {.kind = Kind::all_reduce, .op = Op::sum, .type = DType::f32, .count = tensor.size()},
+                        [&tensor](World& world) {
+                            all_reduce(world, tensor.data(), tensor.size(), DType::f32, Op::sum);
+                        }));
+                leave_cell({alias}, 1);
+                for (const auto& ticket : tickets) {
+                    CHECK(ticket->done());
+                    ticket->rethrow();
+                }
+                for (const auto& tensor : data)
+                    for (float value : tensor) CHECK(value == 3.0f);
+            });
 }
 
 TEST(a_rank_that_skips_the_cell_is_named) {
-    spawn(2, [](Group& group) {
-        if (group.rank() == 1) {
-            std::thread([&] { group.vigil().skip_cell(1); }).join();
-            while (!group.vigil().aborted()) std::this_thread::yield();
-            return;
-        }
-        group.vigil().enter_cell(1);
-        CHECK_THROWS(Aborted, meet(group), "rank 1 does not run this cell; leave --ranks out");
-    });
+    for (const Hosts& hosts : pairs)
+        spawn(hosts, [](Group& group) {
+            if (group.rank() == 1) {
+                std::thread([&] { group.vigil().skip_cell(1); }).join();
+                while (!group.vigil().aborted()) std::this_thread::yield();
+                return;
+            }
+            group.vigil().enter_cell(1);
+            CHECK_THROWS(Aborted, meet(group), "rank 1 does not run this cell; leave --ranks out");
+        });
 }
 
 TEST(the_cell_after_a_skipped_one_runs) {
-    spawn(2, [](Group& group) {
-        const std::shared_ptr<Group> alias(&group, [](Group*) {});
-        if (group.rank() == 1)
-            group.vigil().skip_cell(1);
-        else
-            group.vigil().enter_cell(1);
-        if (group.rank() == 0) leave_cell({alias}, 1);
-        group.vigil().enter_cell(2);
-        meet(group);
-        leave_cell({alias}, 2);
-    });
+    for (const Hosts& hosts : pairs)
+        spawn(hosts, [](Group& group) {
+            const std::shared_ptr<Group> alias(&group, [](Group*) {});
+            if (group.rank() == 1)
+                group.vigil().skip_cell(1);
+            else
+                group.vigil().enter_cell(1);
+            if (group.rank() == 0) leave_cell({alias}, 1);
+            group.vigil().enter_cell(2);
+            meet(group);
+            leave_cell({alias}, 2);
+        });
 }
 
 TEST(a_limit_ends_a_wait) {
-    spawn(2,
-          [](Group& group) {
-              if (group.rank() == 1) {
-                  while (!group.vigil().aborted()) std::this_thread::yield();
-                  return;
-              }
-              CHECK_THROWS(Aborted, meet(group), "rank 0 gave up waiting for rank 1 in barrier after");
-          },
-          {.limit = 100ms});
+    for (const Hosts& hosts : pairs)
+        spawn(hosts,
+              [](Group& group) {
+                  if (group.rank() == 1) {
+                      while (!group.vigil().aborted()) std::this_thread::yield();
+                      return;
+                  }
+                  CHECK_THROWS(Aborted, meet(group), "rank 0 gave up waiting for rank 1 in barrier after");
+              },
+              {.limit = 100ms});
 }
 
 TEST(the_end_of_the_parent_is_the_end_of_its_children) {
-    Plan above(one_host(2)), below(one_host(2));
-    on_threads(2, [&](int rank) {
-        const auto parent = above.form(rank);
-        const auto child = below.form(rank, parent);
-        meet(*child);
-        meet(*parent);
-        if (rank == 0) parent->abort("on purpose");
-        CHECK_THROWS(Aborted, meet(*child), "rank 0 ended the group: on purpose");
-    });
+    for (const Hosts& hosts : pairs) {
+        Plan above(hosts), below(hosts);
+        on_threads(2, [&](int rank) {
+            const auto parent = above.form(rank);
+            const auto child = below.form(rank, parent);
+            meet(*child);
+            meet(*parent);
+            if (rank == 0) parent->abort("on purpose");
+            CHECK_THROWS(Aborted, meet(*child), "rank 0 ended the group: on purpose");
+        });
+    }
 }
 
 TEST(the_end_of_a_child_is_not_that_of_its_parent) {
-    Plan above(one_host(2)), below(one_host(2));
-    on_threads(2, [&](int rank) {
-        const auto parent = above.form(rank);
-        const auto child = below.form(rank, parent);
-        if (rank == 0) child->abort("on purpose");
-        CHECK_THROWS(Aborted, meet(*child), "on purpose");
-        meet(*parent);
-        CHECK(!parent->vigil().aborted());
-    });
+    for (const Hosts& hosts : pairs) {
+        Plan above(hosts), below(hosts);
+        on_threads(2, [&](int rank) {
+            const auto parent = above.form(rank);
+            const auto child = below.form(rank, parent);
+            if (rank == 0) child->abort("on purpose");
+            CHECK_THROWS(Aborted, meet(*child), "on purpose");
+            meet(*parent);
+            CHECK(!parent->vigil().aborted());
+        });
+    }
 }
 
 TEST(the_next_generation_works) {
-    for (int generation = 0; generation < 20; ++generation)
-        spawn(3, [&](Group& group) {
-            std::vector<float> data(5000, 1.0f);
-            add(group, data);
-            for (float value : data) CHECK(value == 3.0f);
-            if (group.rank() == generation % 3) group.abort("on purpose");
-            CHECK_THROWS(Aborted, add(group, data), "on purpose");
-        });
+    for (const Hosts& hosts : triples)
+        for (int generation = 0; generation < 10; ++generation)
+            spawn(hosts, [&](Group& group) {
+                std::vector<float> data(5000, 1.0f);
+                add(group, data);
+                for (float value : data) CHECK(value == 3.0f);
+                if (group.rank() == generation % 3) group.abort("on purpose");
+                CHECK_THROWS(Aborted, add(group, data), "on purpose");
+            });
 }
