@@ -298,4 +298,12 @@ Fold fold_everywhere_for(DType type, Op op, Width width) {
     }
 }
 
+Fold fold_for(DType type, Op op) {
+    return fold_for(type, op, widest());
+}
+
+Fold fold_everywhere_for(DType type, Op op) {
+    return fold_everywhere_for(type, op, widest());
+}
+
 }  // namespace nbdist

@@ -19,10 +19,13 @@ enum class Width { base, avx2, avx512 };
 // The widest one this machine has.
 Width widest();
 
-// The fold for a type and a reduction; null where the pair has no meaning (band of float32).
-Fold fold_for(DType type, Op op, Width width = widest());
+// The fold for a type and a reduction, in the widest set or a given one; null where the pair has no
+// meaning (band of float32).
+Fold fold_for(DType type, Op op);
+Fold fold_for(DType type, Op op, Width width);
 
 // The same for floats, written over every input instead of into `out`, which is not looked at.
-Fold fold_everywhere_for(DType type, Op op, Width width = widest());
+Fold fold_everywhere_for(DType type, Op op);
+Fold fold_everywhere_for(DType type, Op op, Width width);
 
 }  // namespace nbdist
