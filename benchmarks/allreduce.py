@@ -142,6 +142,7 @@ def measure(folder: Path, scene: Scene) -> None:
     store = dist.FileStore(str(folder / "store"), world.size)
     dist.init_process_group("gloo", store=store, rank=world.rank, world_size=world.size)
     ours = dist.new_group(backend="nbdist")
+    arena = InArena(ours) if scene.ranks == 2 and scene.dtype == "float32" else None
     floor = Floor(world) if scene.ranks == 2 and scene.dtype == "float32" else None
 
     figures: dict[str, Times] = {}
@@ -161,6 +162,10 @@ def measure(folder: Path, scene: Scene) -> None:
         if floor is not None and floor.usable:
             contestants[FLOOR] = floor.over(source.numel())
             prepare.append(lambda s=source: floor.mine[: s.numel()].copy_(s))
+        if arena is not None:
+            operation, place = arena.over(tensor)
+            contestants[ARENA] = operation
+            prepare.append(lambda p=place, s=source: p.copy_(s))
         turns, in_a_row = TURNS[name]
         times = race(
             contestants,
@@ -185,6 +190,31 @@ def native_call(group: Any, tensor: Any) -> Callable[[], object]:
     count, code = number_code(tensor, Op.sum)
     address, call = tensor.data_ptr(), group.native.all_reduce
     return lambda: call(address, count, code, Op.sum)
+
+
+class InArena:
+    """Our all_reduce on memory that lies in an arena, where nothing is copied."""
+
+    def __init__(self, group: Any) -> None:
+        from nbdist.comm import arena
+
+        self._arena = arena.make(SIZES["100 MB"])
+        self._window = arena.open_window(self._arena)
+        if isinstance(self._arena, str) or isinstance(self._window, str):
+            raise SystemExit(f"no arena: {self._window}")
+        self._group = group
+
+    def over(self, like: Any) -> tuple[Callable[[], object], Any]:
+        """Return the operation on a tensor of this size, and the tensor."""
+        from nbdist.comm import arena
+        from nbdist.comm._native import Op
+        from nbdist.comm.dtypes import number_code
+
+        assert not isinstance(self._arena, str)
+        place = arena.tensor(self._arena, 0, like.numel(), like.dtype)
+        count, code = number_code(place, Op.sum)
+        ranks, call = [0, 1], self._group.native.all_reduce_arena
+        return (lambda: call(self._window, 0, count, code, Op.sum, ranks)), place
 
 
 class Floor:
