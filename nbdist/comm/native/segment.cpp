@@ -30,8 +30,7 @@ constexpr std::uint32_t version = 3;
 // Says as much of the text as can be printed: it may be anything.
 std::invalid_argument no_endpoint(const std::string& text) {
     std::string shown = text.substr(0, 80);
-    std::replace_if(
-        shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+    std::replace_if(shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
     return std::invalid_argument("'" + shown + "' is no endpoint; pass what open_endpoint() returned");
 }
 
@@ -39,8 +38,7 @@ template <class Number>
 Number number(const std::string& text, const std::string& whole) {
     Number value{};
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-        throw no_endpoint(whole);
+    if (error != std::errc() || end != text.data() + text.size()) throw no_endpoint(whole);
     return value;
 }
 
