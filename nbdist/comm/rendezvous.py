@@ -47,7 +47,10 @@ class Collected:
         return self._secret
 
     def swap(self, topic: str, text: str) -> Sequence[str]:
-        return self._texts[topic]
+        texts = self._texts[topic]
+        if not texts:
+            raise ValueError(f"the ranks' {topic}s are missing; pass what each rank returned")
+        return texts
 
     def check(self) -> None:
         if self._reason:

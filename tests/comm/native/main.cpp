@@ -14,7 +14,7 @@ namespace nbdist::test {
 namespace {
 
 // A test that hangs ends the program, by SIGALRM; the line printed last names it.
-constexpr unsigned patience = 120;
+constexpr unsigned patience = 300;
 
 std::vector<std::pair<std::string, std::function<void()>>>& tests() {
     static std::vector<std::pair<std::string, std::function<void()>>> all;
