@@ -64,8 +64,7 @@ def abort_and_drop(rank: int, peer: int, store: dist.Store, number: int) -> None
     if rank == 1:
         group.abort()
     with pytest.raises(GroupAborted):
-        work = dist.all_reduce(torch.ones(200_000), group=group, async_op=True)
-        work.wait()
+        dist.all_reduce(torch.ones(200_000), group=group, async_op=True).wait()
     dist.destroy_process_group(group)
     dist.barrier()
 

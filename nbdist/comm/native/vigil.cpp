@@ -203,6 +203,8 @@ void Vigil::raise(Kind kind) const {
 
 void Vigil::tell_presence() {
     members_.ring_all();
+    // Our word may be quicker than that of whoever ended the group, and nobody shall take us for the cause.
+    if (obituary_.state.load(std::memory_order_acquire) == Obituary::written) lookout_.tell_obituary();
     lookout_.tell_presence();
 }
 
