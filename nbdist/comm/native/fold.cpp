@@ -13,6 +13,7 @@ namespace {
 // An element as it is stored, and as it is accumulated.
 template <class T>
 struct Element {
+    using Stored = T;
     using Sum = T;
     static NBDIST_INLINE T load(T value) { return value; }
     static NBDIST_INLINE T store(T value) { return value; }
@@ -20,16 +21,18 @@ struct Element {
 
 template <>
 struct Element<BFloat16> {
+    using Stored = std::uint16_t;  // a struct, however small, the vectoriser does not load
     using Sum = float;
-    static NBDIST_INLINE float load(BFloat16 value) { return widen(value); }
-    static NBDIST_INLINE BFloat16 store(float value) { return narrow_bfloat16(value); }
+    static NBDIST_INLINE float load(std::uint16_t bits) { return widen(BFloat16{bits}); }
+    static NBDIST_INLINE std::uint16_t store(float value) { return narrow_bfloat16(value).bits; }
 };
 
 template <>
 struct Element<Float16> {
+    using Stored = std::uint16_t;
     using Sum = float;
-    static NBDIST_INLINE float load(Float16 value) { return widen(value); }
-    static NBDIST_INLINE Float16 store(float value) { return narrow_float16(value); }
+    static NBDIST_INLINE float load(std::uint16_t bits) { return widen(Float16{bits}); }
+    static NBDIST_INLINE std::uint16_t store(float value) { return narrow_float16(value).bits; }
 };
 
 // Integers wrap round, as torch's do; the arithmetic is unsigned because signed overflow is undefined.
@@ -113,9 +116,10 @@ T* place(const void* input, std::size_t begin = 0) {
 template <class T, class Operation, class End>
 NBDIST_INLINE void fold(void* out, const void* const* in, int inputs, std::size_t count) {
     using E = Element<T>;
+    using Stored = typename E::Stored;
     using Accumulator = typename E::Sum;
     constexpr std::size_t tile = 512;  // the sums stay in the first-level cache
-    T* to = End::everywhere ? place<T>(in[0]) : static_cast<T*>(out);
+    Stored* to = End::everywhere ? place<Stored>(in[0]) : static_cast<Stored*>(out);
     [[maybe_unused]] const Accumulator divisor = static_cast<Accumulator>(inputs);
     auto finish = [=](Accumulator sum) NBDIST_INLINE_LAMBDA {
         if constexpr (End::average)
@@ -125,12 +129,12 @@ NBDIST_INLINE void fold(void* out, const void* const* in, int inputs, std::size_
     };
     if (inputs == 2) {
         // Both streams at once, and no sums laid down between: memory alone decides the speed.
-        const T* a = static_cast<const T*>(in[0]);
-        const T* b = static_cast<const T*>(in[1]);
-        [[maybe_unused]] T* too = place<T>(in[1]);
+        const Stored* a = static_cast<const Stored*>(in[0]);
+        const Stored* b = static_cast<const Stored*>(in[1]);
+        [[maybe_unused]] Stored* too = place<Stored>(in[1]);
 #pragma GCC ivdep
         for (std::size_t i = 0; i < count; ++i) {
-            const T result = finish(Operation::apply(E::load(a[i]), E::load(b[i])));
+            const Stored result = finish(Operation::apply(E::load(a[i]), E::load(b[i])));
             to[i] = result;
             if constexpr (End::everywhere) too[i] = result;
         }
@@ -139,16 +143,16 @@ NBDIST_INLINE void fold(void* out, const void* const* in, int inputs, std::size_
     for (std::size_t begin = 0; begin < count; begin += tile) {
         const std::size_t n = count - begin < tile ? count - begin : tile;
         alignas(64) Accumulator sum[tile];
-        const T* first = static_cast<const T*>(in[0]) + begin;
+        const Stored* first = static_cast<const Stored*>(in[0]) + begin;
         for (std::size_t i = 0; i < n; ++i) sum[i] = E::load(first[i]);
         for (int rank = 1; rank < inputs; ++rank) {
-            const T* next = static_cast<const T*>(in[rank]) + begin;
+            const Stored* next = static_cast<const Stored*>(in[rank]) + begin;
             for (std::size_t i = 0; i < n; ++i) sum[i] = Operation::apply(sum[i], E::load(next[i]));
         }
         for (std::size_t i = 0; i < n; ++i) to[begin + i] = finish(sum[i]);
         if constexpr (End::everywhere)
             for (int rank = 1; rank < inputs; ++rank)
-                std::memcpy(place<T>(in[rank], begin), to + begin, n * sizeof(T));
+                std::memcpy(place<Stored>(in[rank], begin), to + begin, n * sizeof(Stored));
     }
 }
 
