@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 import nbdist.comm as comm
 from nbdist import errors
-from nbdist.errors import GroupAborted, MismatchError
+from nbdist.errors import GroupAborted
 
 from .ranks import Raised, Ranks, Returned
 
@@ -167,35 +167,6 @@ def test_an_interrupt_while_the_error_is_made_stays_one():
     with Ranks(1, interrupted_while_raising) as ranks:
         (result,) = ranks.results()
     assert type(result.error) is KeyboardInterrupt, result.text
-
-
-def differ(rank: int, size: int, what: str) -> torch.Tensor:
-    tensor = torch.ones(6)
-    odd = rank == size - 1
-    try:
-        if what == "count":
-            dist.all_reduce(torch.ones(7) if odd else tensor)
-        elif what == "dtype":
-            dist.all_reduce(tensor.double() if odd else tensor)
-        elif what == "op":
-            dist.all_reduce(tensor, dist.ReduceOp.MAX if odd else dist.ReduceOp.SUM)
-        elif what == "root":
-            dist.broadcast(tensor, 0 if odd else 1)
-        else:
-            dist.barrier() if odd else dist.all_reduce(tensor)
-    finally:
-        assert (tensor == 1).all(), "data moved"
-
-
-@pytest.mark.parametrize("what", ["count", "dtype", "op", "root", "call"])
-def test_different_calls_are_a_mismatch_on_every_rank(what):
-    with Ranks(3, differ, what) as ranks:
-        results = ranks.results()
-    messages = {str(result.error) for result in results}
-    for result in results:
-        assert isinstance(result.error, MismatchError), result.text
-    assert len(messages) == 1
-    assert "rank 2" in messages.pop()
 
 
 def slow_is_not_dead(rank: int, size: int) -> float:
