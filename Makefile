@@ -36,10 +36,11 @@ format: $(VENV)/installed  ## Rewrite the sources in our style
 sanitize: $(VENV)/installed  ## Run the C++ tests under AddressSanitizer with UBSan, then ThreadSanitizer
 	$(BIN)/python tests/comm/native/build.py --run address,undefined thread
 
-bench: $(VENV)/installed  ## Compare allreduce and training steps with gloo and Open MPI, on one host and between hosts
+bench: $(VENV)/installed  ## Compare allreduce, training steps and release with gloo and Open MPI, on one host and between hosts
 	$(BIN)/python -m benchmarks.allreduce --out out/allreduce
 	$(BIN)/python -m benchmarks.network --out out/network
 	$(BIN)/python -m benchmarks.step --out out/step
+	$(BIN)/python -m benchmarks.abort --out out/abort
 
 # torch first and pinned, so that pip takes a CPU build where its settings offer one (PIP_FIND_LINKS,
 # PIP_EXTRA_INDEX_URL); given only a range it would prefer the newest, multi-gigabyte CUDA build.

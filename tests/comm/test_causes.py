@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -164,4 +165,6 @@ def test_all_are_released_and_the_next_generation_works(tmp_path, cause, hosts, 
     else:
         assert all((kind, rank) == ("GroupAborted", bad) for kind, rank, _ in told), told
         assert REASONS[cause].format(bad=bad) in told[0][2]
-    assert len({text for _, _, text in told}) == 1, "not the same on all ranks"
+    # Two hosts may see it at one moment, each by a rank of its own that waits.
+    texts = {re.sub(r"while rank \d+ waits", "while one waits", text) for _, _, text in told}
+    assert len(texts) == 1, "not the same on all ranks"

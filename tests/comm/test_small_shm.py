@@ -30,7 +30,7 @@ free = room.f_bavail * room.f_frsize
 big = torch.ones(50_000_000)                     # 200 MB
 dist.all_reduce(big)
 assert (big == size).all()
-groups = [dist.new_group() for _ in range(20)]   # a segment each
+groups = [dist.new_group() for _ in range(50)]   # a segment each
 for group in groups:
     dist.all_reduce(torch.ones(1_000_000), group=group)
 for group in groups:
