@@ -203,8 +203,16 @@ void Vigil::raise(Kind kind) const {
 
 void Vigil::tell_presence() {
     members_.ring_all();
-    // Our word may be quicker than that of whoever ended the group, and nobody shall take us for the cause.
-    if (obituary_.state.load(std::memory_order_acquire) == Obituary::written) lookout_.tell_obituary();
+    // Our word may be quicker than that of whoever ended the group, or the one above it, and nobody shall
+    // take us for the cause.
+    const Vigil* ended = this;
+    while (ended != nullptr && ended->obituary_.state.load(std::memory_order_acquire) != Obituary::written)
+        ended = ended->parent_;
+    if (ended != nullptr) {
+        const Obituary& obituary = ended->obituary_;
+        if (ended != this) members_.bury(obituary.rank, obituary.reason, obituary.mismatch != 0);
+        lookout_.tell_obituary();
+    }
     lookout_.tell_presence();
 }
 

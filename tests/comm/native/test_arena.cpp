@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "arena.h"
 #include "ranks.h"
@@ -31,7 +30,7 @@ bool floats(DType type) {
 void check(Group& group, const Window& window, const Stretch& stretch, Op op, const std::vector<int>& among) {
     const Bytes mine = sample(stretch.type, stretch.count, group.rank());
     std::byte* place = window.at(group.rank(), stretch.offset);
-    std::memcpy(place, mine.data(), mine.size());
+    std::copy(mine.begin(), mine.end(), place);
     run(group, Kind::all_reduce, [&](World& world) { all_reduce(world, &window, stretch, op, among); });
     const bool takes_part = std::find(among.begin(), among.end(), group.rank()) != among.end();
     std::vector<Bytes> inputs;

@@ -1,3 +1,4 @@
+#include <barrier>
 #include <thread>
 
 #include "queue.h"
@@ -85,15 +86,18 @@ TEST(whoever_asked_is_told_once) {
 }
 
 TEST(an_error_goes_to_the_ticket) {
-    for (const Hosts& hosts : {one_host(2), Hosts{0, 1}})
-        spawn(hosts, [](Group& group) {
+    for (const Hosts& hosts : {one_host(2), Hosts{0, 1}}) {
+        std::barrier all_formed(2);
+        spawn(hosts, [&](Group& group) {
             std::vector<int> log;
             Bytes data(40);
+            all_formed.arrive_and_wait();
             if (group.rank() == 1) group.abort("on purpose");
             const auto ticket = submit_sum(group, data, 0, log);
             CHECK_THROWS(Aborted, ticket->wait(group.vigil()), "on purpose");
             CHECK_THROWS(Aborted, ticket->rethrow(), "all_reduce was released: rank 1 ended the group");
         });
+    }
 }
 
 TEST(a_late_rank_is_left_to_the_progress_thread) {
