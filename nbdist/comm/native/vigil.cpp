@@ -173,6 +173,8 @@ void Vigil::run_signals(Kind kind) {
 }
 
 void Vigil::abort(int rank, const std::string& reason, bool mismatch) {
+    // What is seen once the parent has ended follows from that, and is no reason of its own.
+    if (parent_ != nullptr && parent_->aborted()) return;
     // Each rank tells the other hosts what it wrote itself; what it heard from one, all have heard.
     if (members_.bury(rank, reason, mismatch)) lookout_.tell_obituary();
 }
@@ -191,14 +193,18 @@ void Vigil::raise(Kind kind) const {
         if (parent_ != nullptr && parent_->aborted()) parent_->raise(kind);
         throw Aborted(what_next(name_of(kind), "this rank left the group"), members_.rank(), name_of(kind));
     }
-    // Whoever claimed the obituary is writing it; should it have died over that, go without.
-    for (int i = 0; i < 1000 && obituary_.state.load(std::memory_order_acquire) != Obituary::written; ++i)
-        sched_yield();
-    if (obituary_.state.load(std::memory_order_acquire) != Obituary::written)
-        throw Aborted(what_next(name_of(kind), "the group was aborted"), -1, name_of(kind));
+    if (!is_written()) throw Aborted(what_next(name_of(kind), "the group was aborted"), -1, name_of(kind));
     const std::string reason = obituary_.reason;
     if (obituary_.mismatch != 0) throw Mismatch(reason);
     throw Aborted(what_next(name_of(kind), reason), obituary_.rank, name_of(kind));
+}
+
+// Whether the obituary can be read. Whoever claimed it is writing it; should it have died over that, go
+// without.
+bool Vigil::is_written() const {
+    for (int i = 0; i < 1000 && obituary_.state.load(std::memory_order_acquire) == Obituary::claimed; ++i)
+        sched_yield();
+    return obituary_.state.load(std::memory_order_acquire) == Obituary::written;
 }
 
 void Vigil::tell_presence() {
@@ -206,13 +212,12 @@ void Vigil::tell_presence() {
     // Our word may be quicker than that of whoever ended the group, or the one above it, and nobody shall
     // take us for the cause.
     const Vigil* ended = this;
-    while (ended != nullptr && ended->obituary_.state.load(std::memory_order_acquire) != Obituary::written)
-        ended = ended->parent_;
-    if (ended != nullptr) {
+    while (ended != nullptr && !ended->is_written()) ended = ended->parent_;
+    if (ended != nullptr && ended != this) {
         const Obituary& obituary = ended->obituary_;
-        if (ended != this) members_.bury(obituary.rank, obituary.reason, obituary.mismatch != 0);
-        lookout_.tell_obituary();
+        members_.bury(obituary.rank, obituary.reason, obituary.mismatch != 0);
     }
+    if (ended != nullptr && is_written()) lookout_.tell_obituary();
     lookout_.tell_presence();
 }
 

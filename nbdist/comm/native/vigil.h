@@ -92,6 +92,7 @@ class Vigil {
     void look_for_gone(const Waiting& waiting, const Check& ready);
     bool is_gone(const Waiting& waiting, int peer) const;
     bool is_arriving(int peer) const;
+    bool is_written() const;
     void tell_presence();
     std::string here(const Waiting& waiting) const;
     bool has_come_to(int peer, std::atomic<std::int64_t> Presence::* point) const;
