@@ -42,10 +42,11 @@ void World::issue() {
 }
 
 void World::open(const Signature& signature) {
-    vigil_.check(signature.kind);
+    const Kind called = named_ <= turn_ ? signature.kind : called_;
+    vigil_.check(called);
     Progress& own = members_.own().progress;
     signature_ = signature;
-    if (named_ <= turn_) called_ = signature.kind;
+    called_ = called;
     named_ = turn_ + 1;
     if (own.opened.load(std::memory_order_relaxed) > sequence_) return;  // peers are reading it already
     own.signatures[sequence_ % 2] = signature;
