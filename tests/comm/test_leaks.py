@@ -1,7 +1,8 @@
-"""Two hundred groups leave nothing: no descriptor, thread, mapping, file, or byte of shared memory."""
+"""Two hundred groups or models leave nothing: no descriptor, thread, mapping, file, or shared memory."""
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import torch.distributed as dist
 
 import nbdist.comm as comm
 from nbdist.errors import GroupAborted
+from nbdist.train import ring
 
 from .ranks import spawn
 
@@ -21,6 +23,7 @@ GROUPS = 200
 
 def footprint() -> dict[str, object]:
     """List what this process holds, and what lies in /dev/shm."""
+    gc.collect()  # a model and its hooks are a cycle
     maps = Path("/proc/self/maps").read_text().splitlines()
     return {
         "descriptors": sorted(_target(fd) for fd in os.listdir("/proc/self/fd")),
@@ -54,6 +57,18 @@ def use(group: dist.ProcessGroup | None, peer: int) -> None:
     dist.barrier(group)
 
 
+def start_threads(rank: int, peer: int) -> None:
+    """Have each rank wait for a late one, which is when the threads of the default group are made."""
+    for late in (0, 1):
+        if rank == late:
+            dist.recv(torch.empty(1), peer)
+            dist.all_reduce(torch.ones(10))
+        else:
+            work = dist.all_reduce(torch.ones(10), async_op=True)
+            dist.send(torch.ones(1), peer)
+            work.wait()
+
+
 def make_and_drop(rank: int, peer: int, store: dist.Store, number: int) -> None:
     group = dist.new_group()
     use(group, peer)
@@ -82,11 +97,20 @@ def next_generation(rank: int, peer: int, store: dist.Store, number: int) -> Non
     comm.leave_world()
 
 
+def train_and_drop(rank: int, peer: int, store: dist.Store, number: int) -> None:
+    """Make a model whose gradients lie in an arena, where all ranks are on one host."""
+    net = ring.attach(torch.nn.Linear(200, 200))
+    net(torch.full((1, 200), float(rank))).sum().backward()
+    assert (net.weight.grad == 0.5).all()
+    ring.finish()
+
+
 Round = Callable[[int, int, dist.Store, int], None]
 
 
 def many(rank: int, size: int, path: str, one: Round, groups: int) -> None:
     store = dist.FileStore(path, size)
+    start_threads(rank, 1 - rank)
     for number in range(5):
         one(rank, 1 - rank, store, number)
     before, memory = footprint(), resident()
@@ -99,7 +123,7 @@ def many(rank: int, size: int, path: str, one: Round, groups: int) -> None:
     assert grown < groups * 256 * 1024, f"{grown / groups / 1024:.0f} KiB a group"
 
 
-@pytest.mark.parametrize("one", [make_and_drop, abort_and_drop, next_generation])
+@pytest.mark.parametrize("one", [make_and_drop, abort_and_drop, next_generation, train_and_drop])
 @pytest.mark.parametrize("hosts", [(), (0, 1)], ids=["one host", "two hosts"])
 def test_groups_leave_nothing(tmp_path: Path, one: Round, hosts: tuple[int, ...]) -> None:
     spawn(2, many, str(tmp_path / "store"), one, GROUPS, timeout=100, hosts=hosts)
