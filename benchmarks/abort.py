@@ -1,17 +1,19 @@
 """Measure how soon ranks that wait in vain are released, with nbdist and with gloo; and what idle ranks cost.
 
-    python -m benchmarks.abort [--rounds 20] [--ranks 2 4] [--out figures]
+    python -m benchmarks.abort [--rounds 20] [--scene NAME ...] [--out figures]
 
 In each round fresh processes form a group. All ranks but the last block in an allreduce, which the last never
-joins. Then there is a cause: SIGINT to rank 0, an abort from another thread of rank 0, or SIGKILL of the last
-rank, which holds some memory that the kernel has to take apart first. A figure is the time from the cause to
-the error in Python, on each rank that was blocked. gloo gets a time limit, without which most of its waits
-would last half an hour. `--out NAME` writes NAME.md and NAME.json.
+joins. Then there is a cause: SIGINT to rank 0, an abort from another thread of rank 0, SIGKILL of the last
+rank, which holds some memory that the kernel has to take apart first, or the plug of the last rank's host is
+pulled. A figure is the time from the cause to the error in Python, on each rank that was blocked. gloo gets a
+time limit, without which most of its waits would last half an hour. Hosts are network namespaces; they need
+root and `ip` (package iproute2). `--out NAME` writes NAME.md, NAME.json and a picture of each scene.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -21,15 +23,44 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-CAUSES = ("SIGINT", "abort", "SIGKILL")
+from tests.hosts import Hosts, enter, why_not
 
-# cause: milliseconds that the median and the worst may take.
-BARS = {"SIGINT": (10.0, None), "SIGKILL": (100.0, 500.0)}
+from .report import Bar, Row, draw, table
+
+OURS, GLOO, ALLOWED = "nbdist", "gloo", "allowed"
+BACKENDS = {OURS: "nbdist", GLOO: "gloo"}
+
+SIGINT, ABORT, SIGKILL, UNPLUGGED = "SIGINT", "abort", "SIGKILL", "unplugged"
+ALLOWED_MS: dict[str, dict[Callable[[Sequence[float]], float], float]] = {
+    SIGINT: {statistics.median: 10},
+    ABORT: {statistics.median: 10},
+    SIGKILL: {statistics.median: 100, max: 500},
+    UNPLUGGED: {max: 3000},
+}
+"""What the median or the worst may take, by cause."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """So many ranks, on so many hosts, and what befalls them."""
+
+    name: str
+    ranks: int
+    hosts: int = 1
+    causes: tuple[str, ...] = (SIGINT, ABORT, SIGKILL)
+
+
+SCENES = [
+    Scene("2 ranks", 2),
+    Scene("4 ranks", 4),
+    Scene("2 hosts x 2 ranks", 4, 2, (SIGINT, ABORT, SIGKILL, UNPLUGGED)),
+]
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["torch", "torch.distributed", "nbdist.comm"])
@@ -40,74 +71,112 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--gloo-rounds", type=int, default=2)
     parser.add_argument("--gloo-limit", type=float, default=5.0, help="seconds that gloo may wait")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--scene", nargs="+", choices=[scene.name for scene in SCENES])
     parser.add_argument("--ballast", type=int, default=256, help="MiB that a killed rank holds")
-    parser.add_argument("--out", type=Path, help="write OUT.md and OUT.json")
+    parser.add_argument("--out", type=Path, help="write OUT.md, OUT.json and pictures")
     options = parser.parse_args()
-    figures: dict[str, dict[str, list[float]]] = {}
-    for size in options.ranks:
-        for cause in CAUSES:
-            figures[f"{cause}, {size} ranks"] = {
-                "nbdist": repeat(options.rounds, size, "nbdist", cause, options),
-                "gloo": repeat(options.gloo_rounds, size, "gloo", cause, options),
-            }
-    idle = {backend: Round(2, backend, "idle", options).run() for backend in ("nbdist", "gloo")}
-    text, met = render(figures, idle, options.gloo_limit)
+    texts, figures, met = [], {}, True
+    for scene in SCENES:
+        if options.scene and scene.name not in options.scene:
+            continue
+        if scene.hosts > 1 and (reason := why_not()):
+            print(f"{scene.name}: not measured: {reason}.\n")
+            continue
+        figures[scene.name] = {cause: measure(scene, cause, options) for cause in scene.causes}
+        rows = [row for cause, taken in figures[scene.name].items() for row in held_against(cause, taken)]
+        title = (
+            f"from the cause to the error on every blocked rank, {scene.name} on {os.cpu_count()} cores, "
+            f"{options.rounds} rounds; gloo with a limit of {options.gloo_limit:g} s (1800 by default)"
+        )
+        text, all_met = table(title, rows, 1e3, "ms")
+        print(text, "\n", flush=True)
+        met &= all_met
+        texts.append(text)
+        if options.out is not None:
+            picture = "-".join([options.out.name, *scene.name.split()]) + ".png"
+            draw(title, rows, options.out.with_name(picture), 1e3, "ms")
+    idle = {name: Round(SCENES[0], backend, "idle", options).run() for name, backend in BACKENDS.items()}
+    calm = max(idle[OURS]) < 0.0005
+    shares = ", ".join(f"{name} {max(of_ranks):.1%}" for name, of_ranks in idle.items())
+    text = f"idle, a second after the last work: {shares} of a core; bar 0.0%: {'met' if calm else 'MISSED'}"
     print(text)
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.with_suffix(".md").write_text(text + "\n")
+        options.out.with_suffix(".md").write_text("\n\n".join([*texts, text]) + "\n")
         options.out.with_suffix(".json").write_text(json.dumps({**figures, "idle": idle}, indent=1) + "\n")
-    return 0 if met else 1
+    return 0 if met and calm else 1
 
 
-def repeat(rounds: int, size: int, backend: str, cause: str, options: Any) -> list[float]:
-    """Return the milliseconds that each blocked rank took in each round."""
-    return [took for _ in range(rounds) for took in Round(size, backend, cause, options).run()]
+def measure(scene: Scene, cause: str, options: Any) -> dict[str, list[float]]:
+    """Return the seconds that each blocked rank took in each round."""
+    rounds = {OURS: options.rounds, GLOO: options.gloo_rounds}
+    return {
+        name: [took for _ in range(rounds[name]) for took in Round(scene, backend, cause, options).run()]
+        for name, backend in BACKENDS.items()
+    }
+
+
+def held_against(cause: str, taken: dict[str, list[float]]) -> list[Row]:
+    """Return the median and the worst, each beside what it may be."""
+    rows = []
+    for what, of in (("median", statistics.median), ("worst", max)):
+        times = {name: of(seconds) for name, seconds in taken.items() if seconds}
+        if of in ALLOWED_MS[cause]:
+            times[ALLOWED] = ALLOWED_MS[cause][of] / 1e3
+        rows.append(Row(f"{cause}, {what}", [times], (Bar(OURS, ALLOWED, 1),) if ALLOWED in times else ()))
+    return rows
 
 
 class Round:
     """Fresh ranks, one cause."""
 
-    def __init__(self, size: int, backend: str, cause: str, options: Any) -> None:
-        self._size = size
+    def __init__(self, scene: Scene, backend: str, cause: str, options: Any) -> None:
+        self._scene = scene
         self._backend = backend
         self._cause = cause
         self._options = options
         self._patience = 60.0 + 3 * options.gloo_limit
 
     def run(self) -> list[float]:
-        """Return milliseconds from the cause to the error by blocked rank; of idle ranks, % of a core."""
-        with tempfile.TemporaryDirectory() as folder:
+        """Return seconds from the cause to the error by blocked rank; of idle ranks, the share of a core."""
+        scene = self._scene
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            hosts = stack.enter_context(Hosts(scene.hosts)) if scene.hosts > 1 else None
             lines, ranks = [], []
-            for rank in range(self._size):
+            for rank in range(scene.ranks):
                 ours, theirs = _context.Pipe()
-                arguments = (theirs, folder, rank, self._size, self._backend, self._cause, self._options)
+                lines.append(stack.enter_context(ours))  # closed after its rank has been ended
+                host = hosts.names[rank * scene.hosts // scene.ranks] if hosts is not None else None
+                arguments = (
+                    theirs,
+                    folder,
+                    host,
+                    rank,
+                    scene.ranks,
+                    self._backend,
+                    self._cause,
+                    self._options,
+                )
                 ranks.append(_context.Process(target=be_rank, args=arguments, daemon=True))
                 ranks[-1].start()
+                stack.callback(ranks[-1].join)
+                stack.callback(ranks[-1].kill)
                 theirs.close()
-                lines.append(ours)
-            try:
-                return self._cause_it(lines, ranks)
-            finally:
-                for rank in ranks:
-                    rank.kill()
-                    rank.join()
-
-    def _cause_it(self, lines: list[Connection], ranks: list[Any]) -> list[float]:
-        if self._cause == "idle":
-            return [self._hear(line) for line in lines]
-        for line in lines:
-            self._hear(line)
-        time.sleep(0.3)  # so that they are asleep in the kernel, as they would be
-        began = time.monotonic()
-        if self._cause == "abort":
-            lines[0].send("abort")
-        elif self._cause == "SIGINT":
-            os.kill(ranks[0].pid, signal.SIGINT)
-        else:
-            os.kill(ranks[-1].pid, signal.SIGKILL)
-        return [(self._hear(line) - began) * 1e3 for line in lines[:-1]]
+            told = [self._hear(line) for line in lines]
+            if self._cause == "idle":
+                return told
+            time.sleep(0.3)  # so that they are asleep in the kernel, as they would be
+            began = time.monotonic()
+            if self._cause == ABORT:
+                lines[0].send("abort")
+            elif self._cause == SIGINT:
+                os.kill(ranks[0].pid, signal.SIGINT)
+            elif self._cause == SIGKILL:
+                os.kill(ranks[-1].pid, signal.SIGKILL)
+            else:
+                hosts.cut(scene.hosts - 1)
+            return [self._hear(line) - began for line in lines[:-1]]
 
     def _hear(self, line: Connection) -> float:
         if not line.poll(self._patience):
@@ -116,9 +185,20 @@ class Round:
 
 
 def be_rank(
-    line: Connection, folder: str, rank: int, size: int, backend: str, cause: str, options: Any
+    line: Connection,
+    folder: str,
+    host: str | None,
+    rank: int,
+    size: int,
+    backend: str,
+    cause: str,
+    options: Any,
 ) -> None:
     """Block until released, and tell when that was."""
+    if host is not None:
+        enter(host)  # before anything makes a thread
+        os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
+
     import torch
     import torch.distributed as dist
 
@@ -143,7 +223,7 @@ def be_rank(
     group = dist.group.WORLD
     assert group is not None
     abort_when_told: Callable[[], None] = lambda: (line.recv(), group.abort())  # noqa: E731
-    if cause == "abort" and rank == 0:
+    if cause == ABORT and rank == 0:
         threading.Thread(target=abort_when_told, daemon=True).start()
     line.send(0.0)
     try:
@@ -154,44 +234,11 @@ def be_rank(
 
 
 def idle_share() -> float:
-    """Return how many % of a core this process uses, a second after its last work."""
+    """Return how much of a core this process uses, a second after its last work."""
     time.sleep(1)
     began, used = time.monotonic(), time.process_time()
     time.sleep(3)
-    return 100 * (time.process_time() - used) / (time.monotonic() - began)
-
-
-def render(
-    figures: dict[str, dict[str, list[float]]], idle: dict[str, list[float]], limit: float
-) -> tuple[str, bool]:
-    """Draw the table, and say whether every bar is met."""
-    lines = [
-        f"From the cause to the error on every blocked rank, {os.cpu_count()} cores; gloo with a limit of "
-        f"{limit:g} s (1800 by default)",
-        "",
-        "| ms | nbdist median | worst | gloo median | worst | bar |",
-        "|---|---|---|---|---|---|",
-    ]
-    all_met = True
-    for name, of_backends in figures.items():
-        cells = [cell for times in of_backends.values() for cell in (statistics.median(times), max(times))]
-        median, worst = BARS.get(name.partition(",")[0], (None, None))
-        text = []
-        for what, value, bar in (("median", cells[0], median), ("worst", cells[1], worst)):
-            if bar is not None:
-                all_met &= value <= bar
-                text.append(f"{what} {bar:g}: {'met' if value <= bar else 'MISSED'}")
-        lines.append(f"| {name} | {' | '.join(f'{cell:.1f}' for cell in cells)} | {', '.join(text)} |")
-    calm = max(idle["nbdist"]) < 0.05
-    all_met &= calm
-    shares = [f"{name} {percent(of_ranks)}" for name, of_ranks in idle.items()]
-    verdict = "met" if calm else "MISSED"
-    lines += ["", f"Idle, a second after the last work: {', '.join(shares)} of a core (bar 0.0 %: {verdict})"]
-    return "\n".join(lines), all_met
-
-
-def percent(shares: Sequence[float]) -> str:
-    return f"{max(shares):.1f} %"
+    return (time.process_time() - used) / (time.monotonic() - began)
 
 
 if __name__ == "__main__":
