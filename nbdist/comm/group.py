@@ -49,7 +49,6 @@ class RingGroup(dist.ProcessGroup):
     def __init__(self, native: Group, rank: int, size: int, split: Split) -> None:
         super().__init__(rank, size)
         self.native = native
-        self.is_open = True
         self._split = split
         self._together: list[dist.Work] | None = None
         # DDP's join hands the handle of a one-element sum to C++, which keeps only half of it alive.
@@ -81,8 +80,7 @@ class RingGroup(dist.ProcessGroup):
         return [torch.device("cpu")]
 
     def shutdown(self) -> None:
-        """Leave the group; torch calls it from destroy_process_group."""
-        self.is_open = False
+        """Leave the group; torch calls it from destroy_process_group, from 2.7 on."""
         self.native.close()
 
     def abort(self) -> None:

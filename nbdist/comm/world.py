@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -46,6 +46,8 @@ class _Formed:
     """Torch's, which other backends of the group need."""
     children: Counter[tuple[int, ...]] = field(default_factory=Counter)
     """How many groups of these ranks there have been."""
+    group: Callable[[], RingGroup | None] = lambda: None
+    """What torch holds, while somebody does."""
 
 
 @dataclass
@@ -59,7 +61,8 @@ class _Offer:
 
 
 _lock = threading.Lock()
-_groups: weakref.WeakKeyDictionary[RingGroup, _Formed] = weakref.WeakKeyDictionary()
+# By what a group's unfinished work keeps, too: torch 2.6 lets go of a group without leaving it.
+_groups: weakref.WeakKeyDictionary[_native.Group, _Formed] = weakref.WeakKeyDictionary()
 _groups_lock = threading.Lock()  # not held while a group is formed, which takes as long as the others do
 _world: weakref.ref[RingGroup] | None = None
 _offer: _Offer | None = None
@@ -123,10 +126,10 @@ def form_world(
 def leave_world() -> None:
     """Drop the group, aborted or not, without waiting for anybody."""
     _withdraw()
+    _close_all()  # torch knows nothing of one whose forming failed half-way
     # Whichever default group there is: the user may have put another in the place of ours.
     if dist.is_initialized():
         dist.destroy_process_group()
-    _close_all()  # one whose forming failed half-way is known to us alone
 
 
 def abort(reason: str) -> None:
@@ -152,18 +155,18 @@ def enter_cell(number: int) -> None:
     global _cell
     _cell = number
     for group in _open_groups():
-        group.native.enter_cell(number)
+        group.enter_cell(number)
 
 
 def leave_cell(number: int) -> None:
     """Tell the other ranks that nothing new will come from this cell, and finish what was issued in it."""
-    _native.leave_cell([group.native for group in _open_groups()], number)
+    _native.leave_cell(_open_groups(), number)
 
 
 def skip_cell(number: int) -> None:
     """Tell the other ranks that this one does not run a cell. Never waits; any thread may call it."""
     for group in _open_groups():
-        group.native.skip_cell(number)
+        group.skip_cell(number)
 
 
 def bytes_moved() -> int:
@@ -174,7 +177,7 @@ def bytes_moved() -> int:
 def register() -> None:
     """Make `init_process_group("nbdist")` known to torch."""
     dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu", "cuda"])
-    atexit.register(_close_all)
+    atexit.register(_end)
 
 
 def _create(options: Any, _: object) -> RingGroup:
@@ -203,7 +206,7 @@ def _form_within(
 ) -> RingGroup:
     """Form a group of some ranks of another; they meet over that."""
     with _lock:
-        above = _groups[parent]
+        above = _groups[parent.native]
         number = number_meeting(members, above.children[tuple(members)])
         above.children[tuple(members)] += 1
         deadline = time.monotonic() + timeout.total_seconds()
@@ -247,12 +250,13 @@ def _form(
     else:
         group = RingGroup(native, rank, size, _split)
     with _groups_lock:
-        _groups[group] = formed
+        formed.group = weakref.ref(group)
+        _groups[native] = formed
     return group
 
 
 def _split(group: RingGroup, members: Sequence[int], rank: int) -> RingGroup:
-    return _form_within(group, members, rank, _groups[group].timeout)
+    return _form_within(group, members, rank, _groups[group.native].timeout)
 
 
 def _withdraw() -> None:
@@ -271,15 +275,24 @@ def _parent() -> RingGroup | None:
 
 def _current() -> RingGroup | None:
     group = _world() if _world is not None else None
-    return group if group is not None and group.is_open else None
+    return group if group is not None and group.native.is_open else None
 
 
-def _open_groups() -> list[RingGroup]:
+def _open_groups() -> list[_native.Group]:
     with _groups_lock:
         return [group for group in _groups if group.is_open]
 
 
 def _close_all() -> None:
+    for native in _open_groups():
+        group = _groups[native].group()
+        if group is not None:
+            group.shutdown()
+        else:
+            native.close()
+
+
+def _end() -> None:
     # Threads of ours must not outlive the interpreter they report to.
-    for group in _open_groups():
-        group.shutdown()
+    _close_all()
+    _native.finish_announcing()

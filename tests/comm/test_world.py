@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 import torch
@@ -137,6 +139,30 @@ def leave_with_work_queued(rank: int, size: int) -> None:
 
 def test_leaving_does_not_wait():
     spawn(2, leave_with_work_queued)
+
+
+def end_with_the_last_work(rank: int, size: int) -> None:
+    """Rank 0 lets go of a group and of its work before that is done, so that who tells of it ends both."""
+    ranks = dist.group.WORLD.split_group([0, 1])  # which torch does not know, and never shuts down
+    if rank == 1:
+        dist.barrier()
+        ranks.allreduce([torch.ones(10)]).wait()
+        return
+    teller: SimpleQueue[int] = SimpleQueue()
+    future = ranks.allreduce([torch.ones(10)]).get_future()
+    future.then(lambda _: teller.put(threading.get_native_id()))
+    del ranks, future
+    dist.barrier()
+    thread = Path(f"/proc/self/task/{teller.get(timeout=20)}")
+    deadline = time.monotonic() + 20
+    while thread.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("hosts", [[], [0, 1]], ids=["one host", "two hosts"])
+def test_a_group_that_nobody_holds_ends_with_its_work(hosts):
+    spawn(2, end_with_the_last_work, hosts=hosts)
 
 
 SCRIPT = """

@@ -239,6 +239,7 @@ class Handle {
     void abort(const std::string& reason) {
         if (std::shared_ptr<Group> group = this->group()) group->abort(reason);
     }
+    bool is_open() const { return group_ != nullptr; }
     bool is_aborted() const { return group() != nullptr && group()->vigil().aborted(); }
     bool spans_hosts() const { return live(Kind::barrier)->spans_hosts(); }
     void enter_cell(std::int64_t number) { live(Kind::barrier)->vigil().enter_cell(number); }
@@ -351,7 +352,7 @@ NB_MODULE(_native, m) {
     bind_arena(m);
 
     const auto then = "then"_a = nb::none();
-    nb::class_<Handle>(m, "Group", "Ranks that communicate.")
+    nb::class_<Handle>(m, "Group", nb::is_weak_referenceable(), "Ranks that communicate.")
         .def(nb::init<std::shared_ptr<Endpoint>, const std::vector<std::string>&, int,
                       const std::vector<nb::bytes>&, const Handle*, double, double, const std::vector<int>&,
                       const std::vector<std::tuple<int, int, int>>&>(),
@@ -373,6 +374,7 @@ NB_MODULE(_native, m) {
         .def("recv", &Handle::recv, "source"_a, "tag"_a, "data"_a, "length"_a, then)
         .def("wait", &Handle::wait, "ticket"_a)
         .def("abort", &Handle::abort, "reason"_a)
+        .def_prop_ro("is_open", &Handle::is_open)
         .def("is_aborted", &Handle::is_aborted)
         .def("spans_hosts", &Handle::spans_hosts)
         .def("enter_cell", &Handle::enter_cell, "number"_a)
@@ -381,6 +383,8 @@ NB_MODULE(_native, m) {
 
     m.def("leave_cell", &leave_cell_in, "groups"_a, "number"_a,
           "Leave a cell in these groups once what was issued in it is done.");
+    m.def("finish_announcing", &Announcer::finish, nb::call_guard<nb::gil_scoped_release>(),
+          "Wait until nobody tells Python of work any more.");
 }
 
 }  // namespace nbdist

@@ -1,4 +1,6 @@
 #include <atomic>
+#include <future>
+#include <memory>
 #include <vector>
 
 #include "announcer.h"
@@ -30,4 +32,22 @@ TEST(what_comes_after_the_end_is_told_once_all_the_same) {
     announcer.close();
     announcer.close();
     CHECK_EQUAL(told.load(), 1);
+}
+
+TEST(what_is_told_may_end_its_own_announcer_and_another) {
+    std::atomic<int> told{0};
+    std::promise<void> begin, ended;
+    auto own = std::make_unique<Announcer>(), other = std::make_unique<Announcer>();
+    own->post([&] {
+        begin.get_future().wait();
+        own.reset();
+        other.reset();
+        ended.set_value();
+    });
+    own->post([&] { ++told; });
+    other->post([&] { ++told; });
+    begin.set_value();
+    ended.get_future().wait();
+    Announcer::finish();
+    CHECK_EQUAL(told.load(), 2);
 }
