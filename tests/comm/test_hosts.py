@@ -17,7 +17,6 @@ from nbdist.comm.hosts import choose_places, host_identity, number_hosts
 from nbdist.errors import GroupAborted, GroupError, UsageError
 
 from .ranks import Raised, Ranks, spawn
-from .test_world import fifty_groups
 
 COMBINATIONS = {"2x2": [0, 0, 1, 1], "4x1": [0, 1, 2, 3], "mixed": [0, 1, 1, 0, 1]}
 
@@ -175,10 +174,6 @@ def test_generations_of_a_notebook_follow_one_another(network, tmp_path):
     hosts = network(2)
     places = [hosts.names[place] for place in (0, 1, 1)]
     spawn(3, meet, str(tmp_path / "store"), form=False, hosts=places, timeout=60)
-
-
-def test_fifty_groups_leave_nothing():
-    spawn(2, fifty_groups, hosts=[0, 1], timeout=60)
 
 
 def open_sockets(rank: int, size: int) -> list[object]:
