@@ -78,7 +78,10 @@ class Ranks:
         for rank in range(self.size) if of is None else of:
             pipe = self._pipes[rank]
             if not pipe.poll(max(0.0, deadline - time.monotonic())):
-                raise RanksFailed(f"rank {rank} of {self.size} did not end within {timeout} s")
+                # It may wait in vain for one that has raised, and that is what one wants to read.
+                raised = [result.text for result in results if isinstance(result, Raised)]
+                late = f"rank {rank} of {self.size} did not end within {timeout} s"
+                raise RanksFailed("\n".join([late, *raised]))
             try:
                 results.append(pipe.recv())
             except EOFError:
