@@ -110,10 +110,20 @@ def next_generation(rank: int, ranks: Sequence[int], path: str) -> None:
     comm.leave_cell(2)
 
 
+def begin_together(rank: int, bad: int) -> None:
+    """Use the group, and let the bad rank go on when all have: a cause may overtake the last data."""
+    dist.all_reduce(torch.ones(3))
+    if rank != bad:
+        dist.send(torch.ones(1), bad)
+        return
+    for peer in range(bad):
+        dist.recv(torch.ones(1), peer)
+
+
 def fall(rank: int, size: int, path: str, cause: str, asynchronous: bool) -> Outcome | None:
     comm.enter_cell(1)
-    dist.all_reduce(torch.ones(3))
     bad = size - 1
+    begin_together(rank, bad)
     result = None
     if cause in MISMATCHES:
         result = differ(cause, rank == bad, asynchronous)
