@@ -37,10 +37,7 @@ sanitize: $(VENV)/installed  ## Run the C++ tests under AddressSanitizer with UB
 	$(BIN)/python tests/comm/native/build.py --run address,undefined thread
 
 bench: $(VENV)/installed  ## Compare allreduce, training steps and release with gloo and Open MPI, on one host and between hosts
-	$(BIN)/python -m benchmarks.allreduce --out out/allreduce
-	$(BIN)/python -m benchmarks.network --out out/network
-	$(BIN)/python -m benchmarks.step --out out/step
-	$(BIN)/python -m benchmarks.abort --out out/abort
+	$(BIN)/python -m benchmarks
 
 # torch first and pinned, so that pip takes a CPU build where its settings offer one (PIP_FIND_LINKS,
 # PIP_EXTRA_INDEX_URL); given only a range it would prefer the newest, multi-gigabyte CUDA build.

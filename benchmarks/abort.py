@@ -1,8 +1,8 @@
 """Measure how soon ranks that wait in vain are released, with nbdist and with gloo; and what idle ranks cost.
 
-    python -m benchmarks.abort [--rounds 20] [--scene NAME ...] [--out figures]
+    python -m benchmarks.abort [--runs 20] [--scene NAME ...] [--out figures]
 
-In each round fresh processes form a group. All ranks but the last block in an allreduce, which the last never
+In each run fresh processes form a group. All ranks but the last block in an allreduce, which the last never
 joins. Then there is a cause: SIGINT to rank 0, an abort from another thread of rank 0, SIGKILL of the last
 rank, which holds some memory that the kernel has to take apart first, or the plug of the last rank's host is
 pulled. A figure is the time from the cause to the error in Python, on each rank that was blocked. gloo gets a
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import multiprocessing
 import os
 import signal
@@ -29,9 +28,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tests.hosts import Hosts, enter, why_not
-
-from .report import Bar, Row, draw, table
+from .hosts import Hosts, enter, why_not
+from .race import RunFailed
+from .report import Bar, Report, Row, tell
 
 OURS, GLOO, ALLOWED = "nbdist", "gloo", "allowed"
 BACKENDS = {OURS: "nbdist", GLOO: "gloo"}
@@ -66,54 +65,50 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["torch", "torch.distributed", "nbdist.comm"])
 
 
-def main() -> int:
+def compare(arguments: Sequence[str] | None = None) -> list[str]:
+    """Measure; return a line for each bar that was missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--gloo-rounds", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--gloo-runs", type=int, default=2)
     parser.add_argument("--gloo-limit", type=float, default=5.0, help="seconds that gloo may wait")
     parser.add_argument("--scene", nargs="+", choices=[scene.name for scene in SCENES])
     parser.add_argument("--ballast", type=int, default=256, help="MiB that a killed rank holds")
     parser.add_argument("--out", type=Path, help="write OUT.md, OUT.json and pictures")
-    options = parser.parse_args()
-    texts, figures, met = [], {}, True
+    options = parser.parse_args(arguments)
+    report = Report("abort", options.out)
     for scene in SCENES:
         if options.scene and scene.name not in options.scene:
             continue
         if scene.hosts > 1 and (reason := why_not()):
-            print(f"{scene.name}: not measured: {reason}.\n")
+            print(f"abort, {scene.name}: not measured: {reason}.\n")
             continue
-        figures[scene.name] = {cause: measure(scene, cause, options) for cause in scene.causes}
-        rows = [row for cause, taken in figures[scene.name].items() for row in held_against(cause, taken)]
+        rows = [row for cause in scene.causes for row in measure(report, scene, cause, options)]
         title = (
             f"from the cause to the error on every blocked rank, {scene.name} on {os.cpu_count()} cores, "
-            f"{options.rounds} rounds; gloo with a limit of {options.gloo_limit:g} s (1800 by default)"
+            f"{options.runs} runs; gloo with a limit of {options.gloo_limit:g} s (1800 by default)"
         )
-        text, all_met = table(title, rows, 1e3, "ms")
-        print(text, "\n", flush=True)
-        met &= all_met
-        texts.append(text)
-        if options.out is not None:
-            picture = "-".join([options.out.name, *scene.name.split()]) + ".png"
-            draw(title, rows, options.out.with_name(picture), 1e3, "ms")
-    idle = {name: Round(SCENES[0], backend, "idle", options).run() for name, backend in BACKENDS.items()}
-    calm = max(idle[OURS]) < 0.0005
-    shares = ", ".join(f"{name} {max(of_ranks):.1%}" for name, of_ranks in idle.items())
-    text = f"idle, a second after the last work: {shares} of a core; bar 0.0%: {'met' if calm else 'MISSED'}"
-    print(text)
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.with_suffix(".md").write_text("\n\n".join([*texts, text]) + "\n")
-        options.out.with_suffix(".json").write_text(json.dumps({**figures, "idle": idle}, indent=1) + "\n")
-    return 0 if met and calm else 1
-
-
-def measure(scene: Scene, cause: str, options: Any) -> dict[str, list[float]]:
-    """Return the seconds that each blocked rank took in each round."""
-    rounds = {OURS: options.rounds, GLOO: options.gloo_rounds}
-    return {
-        name: [took for _ in range(rounds[name]) for took in Round(scene, backend, cause, options).run()]
+        report.add(scene.name, title, rows, 1e3, "ms")
+    idle = {
+        name: report.repeat(f"idle {name}", 1, Round(SCENES[0], backend, "idle", options).run)
         for name, backend in BACKENDS.items()
     }
+    shares = {name: max(runs[0]) for name, runs in idle.items() if runs}
+    text = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+    calm = shares.get(OURS, 0.0) < 0.0005
+    text = f"idle, a second after the last work: {text} of a core; bar 0.0%: {'met' if calm else 'MISSED'}"
+    report.say(text, {"idle": idle})
+    return report.missed if calm else [*report.missed, f"abort, {text}"]
+
+
+def measure(report: Report, scene: Scene, cause: str, options: Any) -> list[Row]:
+    """Take the seconds of each blocked rank in each run; return them held against the bars."""
+    runs = {OURS: options.runs, GLOO: min(options.runs, options.gloo_runs)}
+    taken = {}
+    for name, backend in BACKENDS.items():
+        once = Round(scene, backend, cause, options).run
+        of_runs = report.repeat(f"{scene.name}, {cause}, {name}", runs[name], once)
+        taken[name] = [took for run in of_runs for took in run]
+    return held_against(cause, taken)
 
 
 def held_against(cause: str, taken: dict[str, list[float]]) -> list[Row]:
@@ -180,8 +175,11 @@ class Round:
 
     def _hear(self, line: Connection) -> float:
         if not line.poll(self._patience):
-            raise TimeoutError(f"a rank was not released by {self._cause} within {self._patience:g} s")
-        return float(line.recv())
+            raise RunFailed(f"a rank was not released by {self._cause} within {self._patience:g} s")
+        try:
+            return float(line.recv())
+        except EOFError as error:
+            raise RunFailed("a rank died; see above") from error
 
 
 def be_rank(
@@ -242,4 +240,4 @@ def idle_share() -> float:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(tell(compare()))

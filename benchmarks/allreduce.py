@@ -19,12 +19,13 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .report import Bar, Row, Times, draw, launch, race, slowest, table
+from .race import Times, launch, race, slowest
+from .report import Bar, Report, tell
 
 SIZES = {
     "4 B": 4,
@@ -45,6 +46,9 @@ TURNS = {
 """By size: how many turns each contestant has, and how many operations in one."""
 
 OURS, NATIVE, ARENA, GLOO, THEIR_MPI, FLOOR = "nbdist", "native call", "arena", "gloo", "MPI", "floor"
+ALLOWED = "allowed"
+ALLOWED_SECONDS = {"4 B": 6e-6}
+"""What a call itself may cost, however little it moves."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ SCENES = [
         2,
         "float32",
         {
-            "4 B": (),
+            "4 B": (Bar(OURS, ALLOWED, 1),),
             "4 KB": (Bar(OURS, GLOO, 30), Bar(NATIVE, THEIR_MPI, 1)),
             "64 KB": (Bar(OURS, GLOO, 15), Bar(NATIVE, THEIR_MPI, 1)),
             "1 MB": (Bar(OURS, GLOO, 6), Bar(NATIVE, THEIR_MPI, 1)),
@@ -92,41 +96,27 @@ SCENES = [
 ]
 
 
-def main() -> int:
+def compare(arguments: Sequence[str] | None = None) -> list[str]:
+    """Measure; return a line for each bar that was missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3, help="bars are held against the best run")
     parser.add_argument("--scene", nargs="+", choices=[scene.name for scene in SCENES])
     parser.add_argument("--out", type=Path, help="write OUT.md, OUT.json and pictures")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds a run may take")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    scenes = [scene for scene in SCENES if not options.scene or scene.name in options.scene]
     if options.worker is not None:
-        (name,) = options.scene
-        measure(options.worker, next(scene for scene in SCENES if scene.name == name))
-        return 0
-    texts, figures, met = [], {}, True
-    for scene in SCENES:
-        if options.scene and scene.name not in options.scene:
-            continue
-        arguments = ["--scene", scene.name]
-        runs: Any = [
-            launch("benchmarks.allreduce", arguments, scene.ranks, options.timeout)
-            for _ in range(options.runs)
-        ]
-        rows = [Row(size, [run[size] for run in runs], bars) for size, bars in scene.bars.items()]
-        title = f"allreduce, {scene.name} on {os.cpu_count()} cores, median of {options.runs} runs"
-        text, all_met = table(title, rows)
-        print(text, "\n", flush=True)
-        met &= all_met
-        texts.append(text)
-        figures[scene.name] = {row.name: row.runs for row in rows}
-        if options.out is not None:
-            picture = "-".join([options.out.name, *scene.name.replace(",", "").split()]) + ".png"
-            draw(title, rows, options.out.with_name(picture))
-    if options.out is not None:
-        options.out.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n")
-        options.out.with_suffix(".md").write_text("\n\n".join(texts) + "\n")
-    return 0 if met else 1
+        measure(options.worker, scenes[0])
+        raise SystemExit
+    report = Report("allreduce", options.out)
+    report.compare(
+        scenes,
+        options.runs,
+        lambda scene: launch("benchmarks.allreduce", ["--scene", scene.name], scene.ranks, options.timeout),
+        f"allreduce, {{}} on {os.cpu_count()} cores",
+    )
+    return report.missed
 
 
 def measure(folder: Path, scene: Scene) -> None:
@@ -176,6 +166,8 @@ def measure(folder: Path, scene: Scene) -> None:
             in_a_row,
         )
         figures[name] = slowest(world.allgather(times))
+        if name in ALLOWED_SECONDS:
+            figures[name][ALLOWED] = ALLOWED_SECONDS[name]
     if world.rank == 0:
         (folder / "figures.json").write_text(json.dumps(figures))
     world.Barrier()
@@ -254,4 +246,4 @@ def compile_floor() -> Any:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(tell(compare()))

@@ -16,10 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .report import Bar, Row, Times, draw, race, slowest, table
+from .hosts import Hosts, enter, why_not
+from .race import RunFailed, Times, race, slowest
+from .report import Bar, Report, tell
 
 OURS, GLOO, LINE = "nbdist", "gloo", "line"
 SIZES = {"4 KB": 4 << 10, "1 MB": 1 << 20, "25 MB": 25 << 20, "100 MB": 100 << 20}
@@ -48,6 +51,7 @@ SCENES = [
             "4 KB": (Bar(OURS, GLOO, 15),),
             "1 MB": (Bar(OURS, LINE, 0.94),),
             "25 MB": (Bar(OURS, LINE, 0.94),),
+            "100 MB": (Bar(OURS, LINE, 0.94),),
         },
     ),
     Scene(
@@ -67,7 +71,8 @@ SCENES = [
 ]
 
 
-def main() -> int:
+def compare(arguments: Sequence[str] | None = None) -> list[str]:
+    """Measure; return a line for each bar that was missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3, help="bars are held against the best run")
     parser.add_argument("--scene", nargs="+", choices=[scene.name for scene in SCENES])
@@ -76,42 +81,24 @@ def main() -> int:
     parser.add_argument(
         "--worker", nargs=4, metavar=("FOLDER", "HOST", "RANK", "SIZE"), help=argparse.SUPPRESS
     )
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    scenes = [scene for scene in SCENES if not options.scene or scene.name in options.scene]
     if options.worker is not None:
         folder, host, rank, size = options.worker
-        (name,) = options.scene
-        sizes = next(list(scene.bars) for scene in SCENES if scene.name == name)
-        measure(Path(folder), host, int(rank), int(size), sizes)
-        return 0
-    from tests.hosts import why_not
-
+        measure(Path(folder), host, int(rank), int(size), list(scenes[0].bars))
+        raise SystemExit
     if reason := why_not():
-        print(f"Not measured: {reason}.")
-        return 0
-    texts, figures, met = [], {}, True
-    for scene in SCENES:
-        if options.scene and scene.name not in options.scene:
-            continue
-        runs = [run(scene, options.timeout) for _ in range(options.runs)]
-        rows = [Row(size, [times[size] for times in runs], bars) for size, bars in scene.bars.items()]
-        text, all_met = table(f"allreduce of float32, {scene.name}, median of {options.runs} runs", rows)
-        print(text, "\n", flush=True)
-        met &= all_met
-        texts.append(text)
-        figures[scene.name] = {row.name: row.runs for row in rows}
-        if options.out is not None:
-            picture = "-".join([options.out.name, *scene.name.replace(",", "").split()]) + ".png"
-            draw(scene.name, rows, options.out.with_name(picture))
-    if options.out is not None:
-        options.out.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n")
-        options.out.with_suffix(".md").write_text("\n\n".join(texts) + "\n")
-    return 0 if met else 1
+        print(f"network: not measured: {reason}.\n")
+        return []
+    report = Report("network", options.out)
+    report.compare(
+        scenes, options.runs, lambda scene: run(scene, options.timeout), "allreduce of float32, {}"
+    )
+    return report.missed
 
 
 def run(scene: Scene, timeout: float) -> dict[str, Times]:
     """Make the hosts, start the ranks on them, and return medians by size and contestant."""
-    from tests.hosts import Hosts
-
     size = scene.hosts * scene.ranks_each
     rate = f"{scene.gbit:g}gbit" if scene.gbit else None
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"}
@@ -126,7 +113,9 @@ def run(scene: Scene, timeout: float) -> dict[str, Times]:
             deadline = time.monotonic() + timeout
             for process in ranks:
                 if process.wait(max(0.1, deadline - time.monotonic())) != 0:
-                    raise SystemExit("a rank failed; see above")
+                    raise RunFailed("a rank failed; see above")
+        except subprocess.TimeoutExpired as error:
+            raise RunFailed(f"it took longer than {timeout:g} s") from error
         finally:
             for process in ranks:
                 process.kill()
@@ -141,8 +130,6 @@ def run(scene: Scene, timeout: float) -> dict[str, Times]:
 
 def measure(folder: Path, host: str, rank: int, size: int, names: list[str]) -> None:
     """Be one rank, on its host."""
-    from tests.hosts import enter
-
     enter(host)  # before anything makes a thread
 
     import torch
@@ -179,4 +166,4 @@ def measure(folder: Path, host: str, rank: int, size: int, names: list[str]) -> 
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(tell(compare()))

@@ -1,19 +1,16 @@
-"""What the benchmarks share: starting ranks, ratios of medians over runs, bars, a table and a picture."""
+"""Hold what was measured against bars, and show it: tables, pictures, and what was missed."""
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
-Times = dict[str, float]
-"""Median seconds in one run, by contestant."""
+from .race import RunFailed, Times
 
 
 @dataclass(frozen=True)
@@ -48,72 +45,95 @@ class Row:
     bars: Sequence[Bar] = ()
 
 
-def launch(module: str, arguments: Sequence[str], ranks: int, timeout: float) -> object:
-    """Run `python -m module --worker FOLDER` as MPI ranks; return what rank 0 left in FOLDER/figures.json."""
-    environment = os.environ | {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-        "OMP_NUM_THREADS": "1",
-        "OMPI_MCA_osc": "^ucx",  # says on every start that its own default is wrong
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        # Bound to one core, gloo's own thread would have to share it with ours.
-        mpiexec = [Path(sys.executable).parent / "mpiexec", "-n", str(ranks), "--bind-to", "none"]
-        command = [*mpiexec, sys.executable, "-m", module, "--worker", folder, *arguments]
-        subprocess.run(command, env=environment, timeout=timeout, check=True)
-        return json.loads((Path(folder) / "figures.json").read_text())
+class Scene(Protocol):
+    """What is measured in one go: a name, and the bars of each thing that is done."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bars(self) -> Mapping[str, Sequence[Bar]]: ...
 
 
-def race(
-    contestants: Mapping[str, Callable[[], object]],
-    prepare: Callable[[], object],
-    meet: Callable[[], object],
-    clock: Callable[[], float],
-    turns: int,
-    in_a_row: int,
-) -> dict[str, list[float]]:
-    """Let contestants take turns; return this rank's seconds for each operation of each.
-
-    A turn is several operations in a row, the first of which is not counted: it finds the code and the
-    buffers of the contestant before it in the caches, and its own not. Before each operation the data
-    are rewritten and the ranks meet.
-    """
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(turns):
-        for name, operation in contestants.items():
-            for i in range(in_a_row + 1):
-                prepare()
-                meet()
-                began = clock()
-                operation()
-                if i > 0:
-                    times[name].append(clock() - began)
-    return times
+S = TypeVar("S", bound=Scene)
+T = TypeVar("T")
 
 
-def slowest(of_ranks: Sequence[Mapping[str, Sequence[float]]]) -> Times:
-    """Take each operation's time as that of its slowest rank, and return the medians."""
-    return {
-        name: statistics.median(map(max, zip(*(times[name] for times in of_ranks), strict=True)))
-        for name in of_ranks[0]
-    }
+class Report:
+    """What one benchmark finds: shown as it comes, kept in files, and with a list of the bars it misses."""
+
+    def __init__(self, name: str, out: Path | None) -> None:
+        """Write OUT.md, OUT.json and a picture of each scene, OUT-SCENE.png, where `out` is given."""
+        self._name = name
+        self._out = out
+        self._texts: list[str] = []
+        self._figures: dict[str, Any] = {}
+        self.missed: list[str] = []
+
+    def compare(
+        self, scenes: Iterable[S], runs: int, once: Callable[[S], Mapping[str, Times]], title: str
+    ) -> None:
+        """Run each scene so often and add it; `title` has a place for its name."""
+        for scene in scenes:
+            figures = self.repeat(scene.name, runs, lambda scene=scene: once(scene))
+            rows = [Row(what, [run[what] for run in figures], bars) for what, bars in scene.bars.items()]
+            if figures:
+                self.add(scene.name, f"{title.format(scene.name)}, median of {len(figures)} runs", rows)
+
+    def repeat(self, what: str, runs: int, once: Callable[[], T]) -> list[T]:
+        """Run something so often, telling how far it is; a run that fails is a miss, and the last."""
+        figures: list[T] = []
+        for number in range(runs):
+            print(f"{self._name}, {what}: run {number + 1} of {runs}", file=sys.stderr, flush=True)
+            try:
+                figures.append(once())
+            except RunFailed as error:
+                self.missed.append(f"{self._name}, {what}: {error}")
+                break
+        return figures
+
+    def add(self, scene: str, title: str, rows: Sequence[Row], scale: float = 1e6, unit: str = "us") -> None:
+        """Show and keep the rows of a scene."""
+        for row in rows:
+            verdicts = [bar.verdict(row.runs) for bar in row.bars]
+            missed = [text for text, met in verdicts if not met]
+            self.missed += [f"{self._name}, {scene}, {row.name}: {text}" for text in missed]
+        if self._out is not None:
+            picture = "-".join([self._out.name, *scene.replace(",", "").split()]) + ".png"
+            draw(title, rows, self._out.with_name(picture), scale, unit)
+        self.say(table(title, rows, scale, unit), {scene: {row.name: row.runs for row in rows}})
+
+    def say(self, text: str, figures: Mapping[str, Any]) -> None:
+        """Show and keep a text with its figures."""
+        print(text, "\n", flush=True)
+        self._texts.append(text)
+        self._figures.update(figures)
+        if self._out is not None:
+            self._out.parent.mkdir(parents=True, exist_ok=True)
+            self._out.with_suffix(".md").write_text("\n\n".join(self._texts) + "\n")
+            self._out.with_suffix(".json").write_text(json.dumps(self._figures, indent=1) + "\n")
 
 
-def table(title: str, rows: Sequence[Row], scale: float = 1e6, unit: str = "us") -> tuple[str, bool]:
-    """Draw rows as a Markdown table of medians over runs, and say whether every bar is met."""
+def tell(missed: Sequence[str]) -> int:
+    """Print a line for each bar that was missed; return the exit code."""
+    for line in missed:
+        print(line)
+    print(f"{len(missed)} bars were missed." if missed else "Every bar that was measured is met.")
+    return 1 if missed else 0
+
+
+def table(title: str, rows: Sequence[Row], scale: float = 1e6, unit: str = "us") -> str:
+    """Draw rows as a Markdown table of medians over runs."""
     names = list(dict.fromkeys(name for row in rows for run in row.runs for name in run))
     lines = [title, "", f"| {unit} | {' | '.join(names)} | bars |", "|---" * (len(names) + 2) + "|"]
-    all_met = True
     for row in rows:
         cells = []
         for name in names:
             values = [run[name] for run in row.runs if name in run]
             cells.append(f"{statistics.median(values) * scale:.1f}" if values else "")
-        verdicts = [bar.verdict(row.runs) for bar in row.bars]
-        all_met &= all(met for _, met in verdicts)
-        lines.append(f"| {row.name} | {' | '.join(cells)} | {'; '.join(text for text, _ in verdicts)} |")
-    return "\n".join(lines), all_met
+        verdicts = "; ".join(bar.verdict(row.runs)[0] for bar in row.bars)
+        lines.append(f"| {row.name} | {' | '.join(cells)} | {verdicts} |")
+    return "\n".join(lines)
 
 
 def draw(title: str, rows: Sequence[Row], path: Path, scale: float = 1e6, unit: str = "us") -> None:

@@ -15,13 +15,14 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from .report import Bar, Row, Times, draw, launch, race, slowest, table
+from .race import Times, launch, race, slowest
+from .report import Bar, Report, Row, tell
 
 ONE, APART, IDLE, GLOO, OURS, ARENA = (
     "one rank",
@@ -59,7 +60,8 @@ SCENES = {
 }
 
 
-def main() -> int:
+def compare(arguments: Sequence[str] | None = None) -> list[str]:
+    """Measure; return a line for each bar that was missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3, help="bars are held against the best run")
     parser.add_argument("--turns", type=int, default=6, help="turns of each contestant in a run")
@@ -67,27 +69,25 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="write OUT.md, OUT.json and a picture")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds a run may take")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.worker is not None:
         measure(options.worker, SCENES[options.scene[0]], options.turns)
-        return 0
+        raise SystemExit
+    report = Report("step", options.out)
     rows = []
     for name in options.scene:
-        arguments = ["--scene", name, "--turns", str(options.turns)]
-        runs: Any = [
-            with_costs(launch("benchmarks.step", arguments, 2, options.timeout)) for _ in range(options.runs)
-        ]
-        rows.append(Row(name, runs, SCENES[name].bars))
-    title = f"a training step, 2 ranks on {os.cpu_count()} cores, median of {options.runs} runs"
-    text, met = table(title, rows, scale=1e3, unit="ms")
-    print(text)
-    if options.out is not None:
-        options.out.with_suffix(".json").write_text(
-            json.dumps({r.name: r.runs for r in rows}, indent=1) + "\n"
+        again = ["--scene", name, "--turns", str(options.turns)]
+        runs = report.repeat(
+            name,
+            options.runs,
+            lambda again=again: with_costs(launch("benchmarks.step", again, 2, options.timeout)),
         )
-        options.out.with_suffix(".md").write_text(text + "\n")
-        draw(title, rows, options.out.with_suffix(".png"), scale=1e3, unit="ms")
-    return 0 if met else 1
+        if runs:
+            rows.append(Row(name, runs, SCENES[name].bars))
+    if rows:
+        title = f"a training step, 2 ranks on {os.cpu_count()} cores, median of {options.runs} runs"
+        report.add("2 ranks", title, rows, scale=1e3, unit="ms")
+    return report.missed
 
 
 def with_costs(run: Any) -> Times:
@@ -229,4 +229,4 @@ def resnet_layers() -> list[Any]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(tell(compare()))

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from . import hosts
+from benchmarks import hosts
+
 from .notebook import Notebook
 
 

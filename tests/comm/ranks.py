@@ -15,8 +15,7 @@ import torch
 import torch.distributed as dist
 
 import nbdist.comm
-
-from ..hosts import enter
+from benchmarks.hosts import enter
 
 # Children fork from a server that has imported torch already: 30 ms each instead of 2 s.
 _context = multiprocessing.get_context("forkserver")
@@ -40,7 +39,7 @@ class Ranks:
     ) -> None:
         """Start the ranks.
 
-        With `hosts` each is on one of several: in a namespace of tests.hosts, by its name, or merely
+        With `hosts` each is on one of several: in a namespace of benchmarks.hosts, by its name, or merely
         believing to be on the host of a number.
         """
         self.size = size

@@ -1,4 +1,4 @@
-"""Hosts to test with: network namespaces of this machine, joined by a bridge."""
+"""Hosts to measure and test with: network namespaces of this machine, joined by a bridge."""
 
 from __future__ import annotations
 
