@@ -1,7 +1,8 @@
 """PyTorch's own tests of a distributed backend, from the installed wheel, run on ours.
 
 `python -m tests.conformance.suite FOLDER WORLD_SIZE [TEST...]` runs tests (all, when none is named) and
-prints a line of JSON for each: its name, its outcome, and why. `run.py` starts it, and bounds it.
+prints a line of JSON with all their names, and then one for each: its name, its outcome, and why. `run.py`
+starts it, and bounds it.
 """
 
 from __future__ import annotations
@@ -75,12 +76,16 @@ def define(folder: Path, world_size: int) -> type[unittest.TestCase]:
     return TestNbdist
 
 
+def say(line: object) -> None:
+    """Tell `run.py`."""
+    print(PREFIX + json.dumps(line), file=sys.__stdout__, flush=True)
+
+
 class Reporter(unittest.TestResult):
     """Prints each outcome as it comes."""
 
     def tell(self, test: unittest.TestCase, outcome: str, why: str = "") -> None:
-        line = {"test": test.id().split(".")[-1], "outcome": outcome, "why": why}
-        print(PREFIX + json.dumps(line), file=sys.__stdout__, flush=True)
+        say({"test": test.id().split(".")[-1], "outcome": outcome, "why": why})
 
     def addSuccess(self, test: unittest.TestCase) -> None:
         self.tell(test, "passed")
@@ -97,7 +102,8 @@ class Reporter(unittest.TestResult):
 def main() -> None:
     folder, world_size, *names = sys.argv[1:]
     case = define(Path(folder), int(world_size))
-    names = names or unittest.TestLoader().getTestCaseNames(case)
+    names = names or list(unittest.TestLoader().getTestCaseNames(case))
+    say(names)
     unittest.TestSuite(map(case, names)).run(Reporter())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .run import Outcome, left_out, run
+from .run import Outcome, SuiteFailed, left_out, run
 
 # One or two of each kind.
 FOUR = [
@@ -36,3 +36,18 @@ def test_subset_passes(world_size, names):
     outcomes = run(world_size, names, timeout=100)
     wrong = {name: each for name, each in outcomes.items() if each != Outcome("passed")}
     assert not wrong, "\n".join(f"{name}: {each.outcome}\n{each.why}" for name, each in wrong.items())
+
+
+def test_a_test_that_is_not_reached_is_missing_and_says_why():
+    here, none = "test_all_reduce_sum", "test_that_is_not_there"
+    outcomes = run(4, [here, none], timeout=100)
+    assert set(outcomes) == {here, none}
+    assert {each.outcome for each in outcomes.values()} == {"missing"}
+    assert "it ended with 1; see what it wrote" in outcomes[none].why
+    assert "no such test method" in outcomes[none].why
+
+
+def test_a_suite_that_does_not_begin_fails_with_what_it_wrote(monkeypatch):
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(SuiteFailed, match="did not begin, it ended with 1"):
+        run(4)
