@@ -68,7 +68,7 @@ def average(
     assert isinstance(group, RingGroup)
     count, code = number_code(flat, Op.avg)
     call = partial(group.native.all_reduce_arena, window, offset, count, code, Op.avg, list(among))
-    return group._hand_over([call], [flat], keep=(window, flat))
+    return group.hand_over([call], [flat], keep=(window, flat))
 
 
 def _gather(text: str) -> list[str]:

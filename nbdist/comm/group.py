@@ -115,7 +115,7 @@ class RingGroup(dist.ProcessGroup):
             partial(self.native.all_reduce, flat.data_ptr(), count, code, op)
             for flat, (count, code) in zip(staged, codes, strict=True)
         ]
-        work = self._launch(opts, calls, tensors, tensors, staged)
+        work = self.launch(opts, calls, tensors, tensors, staged)
         if len(tensors) == 1 and tensors[0].numel() == 1:
             self._small.append(work)
         return work
@@ -131,7 +131,7 @@ class RingGroup(dist.ProcessGroup):
             for flat, (count, code) in zip(staged, codes, strict=True)
         ]
         outputs = tensors if self._rank == root else []
-        return self._launch(opts, calls, tensors, outputs, staged if outputs else [], keep=staged)
+        return self.launch(opts, calls, tensors, outputs, staged if outputs else [], keep=staged)
 
     def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> dist.Work:
         (output,), (parts,) = outputs, inputs
@@ -152,7 +152,7 @@ class RingGroup(dist.ProcessGroup):
             partial(self.native.reduce, part.data_ptr(), *number_code(part, op), op, root)
             for root, part in enumerate(sources)
         ]
-        return self._launch(opts, calls, [output], [output], [flat], keep=sources)
+        return self.launch(opts, calls, [output], [output], [flat], keep=sources)
 
     def reduce_scatter_single(self, output: Tensor, tensor: Tensor, opts: Any = None) -> dist.Work:
         return self.reduce_scatter_single_coalesced([output], [tensor], opts)
@@ -177,7 +177,7 @@ class RingGroup(dist.ProcessGroup):
             partial(self.native.reduce_scatter, addresses(parts), flat.data_ptr(), count, code, op)
             for flat, parts, (count, code) in zip(staged, sources, codes, strict=True)
         ]
-        return self._launch(opts, calls, outputs, outputs, staged, keep=sources)
+        return self.launch(opts, calls, outputs, outputs, staged, keep=sources)
 
     # Copies ----------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class RingGroup(dist.ProcessGroup):
             partial(self.native.broadcast, flat.data_ptr(), *byte_code(flat), opts.rootRank)
             for flat in staged
         ]
-        return self._launch(opts, calls, tensors, tensors, staged)
+        return self.launch(opts, calls, tensors, tensors, staged)
 
     def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> dist.Work:
         staged = [[stage_output(tensor) for tensor in row] for row in outputs]
@@ -195,7 +195,7 @@ class RingGroup(dist.ProcessGroup):
         calls = [self._gather_call(row, source) for row, source in zip(staged, sources, strict=True)]
         flat_outputs = [tensor for row in outputs for tensor in row]
         flat_staged = [tensor for row in staged for tensor in row]
-        return self._launch(opts, calls, outputs, flat_outputs, flat_staged, keep=sources)
+        return self.launch(opts, calls, outputs, flat_outputs, flat_staged, keep=sources)
 
     def allgather_coalesced(
         self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None
@@ -218,7 +218,7 @@ class RingGroup(dist.ProcessGroup):
             self._gather_call(rows(output, self._size, source), source)
             for output, source in zip(staged, sources, strict=True)
         ]
-        return self._launch(opts, calls, outputs, outputs, staged, keep=sources)
+        return self.launch(opts, calls, outputs, outputs, staged, keep=sources)
 
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
@@ -243,7 +243,7 @@ class RingGroup(dist.ProcessGroup):
         if self._rank == root:
             one_each(row, self._size)
         call = self._exchange_call(Kind.gather, root, {root: source}, dict(enumerate(staged)))
-        return self._launch(opts, [call], outputs, row, staged, keep=source)
+        return self.launch(opts, [call], outputs, row, staged, keep=source)
 
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> dist.Work:
         (output,) = outputs
@@ -252,14 +252,14 @@ class RingGroup(dist.ProcessGroup):
         if self._rank == root:
             one_each(row, self._size)
         call = self._exchange_call(Kind.scatter, root, dict(enumerate(row)), {root: flat})
-        return self._launch(opts, [call], outputs, outputs, [flat], keep=row)
+        return self.launch(opts, [call], outputs, outputs, [flat], keep=row)
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> dist.Work:
         staged = [stage_output(output) for output in outputs]
         sources = [stage(tensor) for tensor in inputs]
         sends, receives = one_each(sources, self._size), one_each(staged, self._size)
         call = self._exchange_call(Kind.all_to_all, -1, sends, receives)
-        return self._launch(opts, [call], outputs, outputs, staged, keep=sources)
+        return self.launch(opts, [call], outputs, outputs, staged, keep=sources)
 
     def all_to_all_single(
         self,
@@ -273,7 +273,7 @@ class RingGroup(dist.ProcessGroup):
         receives = splits(flat, output_sizes, self._size)
         sends = splits(source, input_sizes, self._size)
         call = self._exchange_call(Kind.all_to_all, -1, sends, receives)
-        return self._launch(opts, [call], [output], [output], [flat], keep=source)
+        return self.launch(opts, [call], [output], [output], [flat], keep=source)
 
     alltoall_base = all_to_all_single
 
@@ -293,13 +293,13 @@ class RingGroup(dist.ProcessGroup):
         (tensor,) = tensors
         source = stage(tensor)
         call = partial(self.native.send, to, tag, source.data_ptr(), source.nbytes)
-        return self._hand_over([call], tensors, keep=source)
+        return self.hand_over([call], tensors, keep=source)
 
     def recv(self, tensors: list[Tensor], source: int, tag: int = 0) -> Pending:
         (tensor,) = tensors
         flat = stage_output(tensor)
         call = partial(self.native.recv, source, tag, flat.data_ptr(), flat.nbytes)
-        return self._hand_over([call], tensors, tensors, [flat])
+        return self.hand_over([call], tensors, tensors, [flat])
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Pending:
         return self.recv(tensors, ANY_SOURCE, tag)
@@ -312,8 +312,8 @@ class RingGroup(dist.ProcessGroup):
             if opts is not None and not getattr(opts, "asyncOp", True):
                 self.native.barrier()
                 return _DONE
-            return self._launch(opts, [self.native.barrier], [])
-        work = self._hand_over([self.native.barrier], [])
+            return self.launch(opts, [self.native.barrier], [])
+        work = self.hand_over([self.native.barrier], [])
         if not work.is_done_within(timeout.total_seconds()):
             seconds = f"{timeout.total_seconds():g} s"
             self.native.abort(f"rank {self._rank} gave up waiting in barrier after a timeout of {seconds}")
@@ -352,7 +352,7 @@ class RingGroup(dist.ProcessGroup):
 
     # Launching -------------------------------------------------------------------------------------
 
-    def _launch(
+    def launch(
         self,
         opts: Any,
         calls: Sequence[Call],
@@ -370,9 +370,9 @@ class RingGroup(dist.ProcessGroup):
                 call(None)
             restore(outputs, staged)
             return Finished(result)
-        return self._hand_over(calls, result, outputs, staged, keep) if calls else Finished(result)
+        return self.hand_over(calls, result, outputs, staged, keep) if calls else Finished(result)
 
-    def _hand_over(
+    def hand_over(
         self,
         calls: Sequence[Call],
         result: Any,

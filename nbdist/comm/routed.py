@@ -96,8 +96,10 @@ def _enough(facts: Sequence[tuple[str, list[str]]]) -> bool:
 
 
 def _is_on_gpu(arguments: Sequence[Any]) -> bool:
-    """Whether the first tensor among a collective's arguments is on a GPU."""
+    """Whether a collective is about GPUs, by the first tensor or device among its arguments."""
     for argument in arguments:
+        if isinstance(argument, torch.device):
+            return argument.type == _GPU
         if isinstance(argument, Tensor):
             return argument.device.type == _GPU
         if isinstance(argument, list) and argument:
@@ -122,6 +124,7 @@ for _name in (
     *("allgather", "allgather_coalesced", "all_gather_single", "all_gather_single_coalesced"),
     *("_allgather_base", "allgather_into_tensor_coalesced"),
     *("gather", "scatter", "alltoall", "all_to_all_single", "alltoall_base"),
+    *("_start_coalescing", "_end_coalescing"),
 ):
     setattr(RoutedGroup, _name, _route(_name, getattr(RingGroup, _name)))
 untraced(RoutedGroup)

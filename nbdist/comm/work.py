@@ -27,6 +27,10 @@ _telling = threading.local()
 _POWER_SGD = "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook"
 
 
+def _is_telling() -> bool:
+    return getattr(_telling, "here", False)
+
+
 @untraced
 class Finished(dist.Work):
     """Work that was done before its handle was made."""
@@ -103,11 +107,12 @@ class Pending(dist.Work):
             if self._done is not None:
                 self._done.set()
         if trigger is not None:
+            before = _is_telling()  # a callback may wait for this work, and so tell of it
             _telling.here = True
             try:
                 trigger.set_result(None)
             finally:
-                _telling.here = False
+                _telling.here = before
 
     def is_done_within(self, seconds: float) -> bool:
         """Wait so long, and tell whether the work is done, or has failed."""
@@ -154,7 +159,7 @@ class Pending(dist.Work):
     _source_rank = source_rank
 
     def get_future(self) -> torch.futures.Future[Any]:
-        if getattr(_telling, "here", False) or sys._getframe(1).f_globals.get("__name__") == _POWER_SGD:
+        if _is_telling() or sys._getframe(1).f_globals.get("__name__") == _POWER_SGD:
             self._settle()
         # An exception set on a Future crashes the DDP reducer that waits for it in C++; one raised by a
         # callback becomes an error that it understands. Hence two futures.
@@ -172,9 +177,10 @@ class Pending(dist.Work):
     def _settle(self) -> None:
         """Wait for the work, but leave its error to the future."""
         assert self.ticket is not None
-        with suppress(Exception):
+        with suppress(GroupError):  # not what a signal handler raises: that is nobody's result
             self._group.wait(self.ticket)
-        self.complete(self.ticket)
+        if self.ticket.done:
+            self.complete(self.ticket)
 
     def _outcome(self, _: torch.futures.Future[None]) -> Any:
         if self._error is not None:

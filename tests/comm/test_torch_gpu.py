@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,21 +15,81 @@ from nbdist.comm import routed
 from .ranks import spawn
 
 
-class Recorder:
-    """Stands in for NCCL's group; tensors on device `meta` stand in for those on GPUs."""
+class FakeWork(dist.Work):
+    """What the stand-in for NCCL returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = 0
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        self.waits += 1
+        return True
+
+
+class FakeNCCL:
+    """Stands in for NCCL's group; tensors on device `meta` stand in for those on GPUs.
+
+    It is strict about order: within a coalescing nothing returns a work of its own, as with NCCL.
+    """
 
     def __init__(self, *_: Any) -> None:
         self.calls: list[str] = []
+        self.works: list[FakeWork] = []
+        self.together = False
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *_: self.calls.append(name)
+        def call(*arguments: Any) -> FakeWork | None:
+            assert arguments or name == "shutdown"
+            self.calls.append(name)
+            return None if self.together else self.make()
+
+        return call
+
+    def make(self) -> FakeWork:
+        self.works.append(FakeWork())
+        return self.works[-1]
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        assert device.type == "meta"
+        assert not self.together
+        self.together = True
+        self.calls.append("start")
+
+    def _end_coalescing(self, device: torch.device) -> FakeWork:
+        assert device.type == "meta"
+        assert self.together
+        self.together = False
+        self.calls.append("end")
+        return self.make()
+
+
+def coalesce(gpu: FakeNCCL, there: torch.Tensor, part: torch.Tensor) -> None:
+    """See that together on a GPU means together for NCCL, and on the CPU for us."""
+    before = len(gpu.works)
+    with dist._coalescing_manager(device=there.device, async_ops=True) as together:
+        dist.broadcast(part, 0, async_op=True)
+        dist.broadcast(there, 1, async_op=True)
+    (work,) = together.works
+    assert [work] == gpu.works[before:]
+    assert gpu.calls[-4:] == ["start", "broadcast", "broadcast", "end"]
+    together.wait()
+    assert work.waits == 1
+
+    here = [torch.full((3,), float(dist.get_rank())) for _ in range(2)]
+    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as together:
+        for tensor in here:
+            dist.broadcast(tensor, 1, async_op=True)
+    together.wait()
+    assert all((tensor == 1).all() for tensor in here)
+    assert gpu.calls[-1] == "end"
 
 
 def pretend(rank: int, size: int, config: str, gpus: str, path: str) -> list[str] | None:
     os.environ["CUDA_VISIBLE_DEVICES"] = gpus
     torch.cuda.is_available = lambda: True
     routed._GPU = "meta"
-    routed.open_nccl = Recorder
+    routed.open_nccl = FakeNCCL
     store = dist.FileStore(path, size)
     dist.init_process_group(config, store=store, rank=rank, world_size=size)
     group = dist.group.WORLD
@@ -47,13 +108,15 @@ def pretend(rank: int, size: int, config: str, gpus: str, path: str) -> list[str
 
     there = torch.ones(4 * size, device="meta")
     part = there[:4]
-    dist.all_reduce(part)
+    work = dist.all_reduce(part, async_op=True)
+    assert work is group.gpu().works[0]
     dist.broadcast(part, 0)
     dist.all_gather_into_tensor(there, part)
     dist.all_gather(list(there.chunk(size)), part)
     dist.reduce_scatter_tensor(part, there)
     dist.all_to_all_single(there, there)
     group.send([part], 0, 0)
+    coalesce(group.gpu(), there, part)
     dist.barrier()
     dist.destroy_process_group()
     return group.gpu().calls
@@ -69,9 +132,9 @@ def run(tmp_path: Any, config: str, gpus: str) -> list[Any]:
 def test_tensors_on_gpus_go_to_nccl(tmp_path):
     calls = run(tmp_path, ROUTED, "0,1")
     assert calls[0] == calls[1]
-    assert len(calls[0]) == 8
+    assert len(calls[0]) == 12
     assert calls[0][0] == "allreduce"
-    assert calls[0][-2:] == ["send", "shutdown"]
+    assert calls[0][6:] == ["send", "start", "broadcast", "broadcast", "end", "shutdown"]
 
 
 @pytest.mark.parametrize(

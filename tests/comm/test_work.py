@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import signal
 import threading
 import time
 
@@ -13,6 +14,7 @@ import torch.distributed as dist
 
 import nbdist.comm as comm
 from nbdist.comm import world
+from nbdist.comm.work import Pending
 from nbdist.errors import GroupAborted
 
 from .ranks import spawn
@@ -89,6 +91,66 @@ def fail(rank: int, size: int) -> None:
 
 def test_an_aborted_one_raises_from_wait_and_from_its_future():
     spawn(2, fail)
+
+
+def communicate_in_a_callback(rank: int, size: int) -> None:
+    """Wait in a callback for work that has a future, too, and then for the future of yet another."""
+    world._PATIENCE = 0.0
+    group = dist.new_group()
+    tensor = torch.ones(10)
+    called = threading.Event()
+
+    def go_on(_: object) -> None:
+        second.wait()
+        dist.all_reduce(tensor, group=group, async_op=True).get_future().wait()
+        called.set()
+
+    if rank == 1:
+        dist.recv(torch.ones(1), 0)
+    first = dist.all_reduce(tensor, group=group, async_op=True)
+    second = dist.all_reduce(tensor, group=group, async_op=True)
+    if rank == 1:
+        dist.all_reduce(tensor, group=group)
+    else:
+        second.get_future()
+        first.get_future().then(go_on)
+        dist.send(torch.ones(1), 1)
+        assert called.wait(20)
+    assert (tensor == 8).all()
+
+
+def test_a_callback_may_wait_for_one_work_after_another():
+    spawn(2, communicate_in_a_callback)
+
+
+class Alarm(Exception):
+    """What a signal handler raises."""
+
+
+def ring(*_: object) -> None:
+    raise Alarm
+
+
+def interrupted(rank: int, size: int) -> None:
+    world._PATIENCE = 0.0
+    group = dist.new_group()
+    if rank == 1:
+        with pytest.raises(GroupAborted, match="rank 0 was interrupted"):
+            dist.recv(torch.ones(1), 0, group=group)
+        return
+    work = dist.all_reduce(torch.ones(10), group=group, async_op=True)
+    assert isinstance(work, Pending)
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    with pytest.raises(Alarm):
+        work._settle()
+    with pytest.raises(GroupAborted):
+        work.wait()
+    assert isinstance(work.exception(), GroupAborted)
+
+
+def test_what_a_signal_handler_raises_gets_out():
+    spawn(2, interrupted)
 
 
 def hold_pythons_lock(rank: int, size: int) -> float:
