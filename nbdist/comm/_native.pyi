@@ -73,6 +73,11 @@ class Endpoint:
     def __init__(self) -> None: ...
     @property
     def address(self) -> str: ...
+    def abort(self, reason: str) -> None:
+        """End the group that is formed from it, now or later."""
+
+    def close(self) -> None:
+        """Tell who waits for this rank to form a group that it won't."""
 
 class Ticket:
     """Work another thread does."""
@@ -109,7 +114,7 @@ class Group:
         limit: float = 0.0,
         patience: float = 0.0,
         hosts: Sequence[int] = [],
-        links: Sequence[tuple[int, int, int]] = [],
+        links: Sequence[tuple[int, object, object]] = [],
     ) -> None: ...
     def all_reduce(
         self, data: int, count: int, dtype: DType, op: Op, then: Callable[[Ticket], None] | None = None

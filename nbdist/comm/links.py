@@ -22,16 +22,21 @@ _SLICE = 0.1  # how often deadlines, and the caller's `check`, are looked at
 _REPLY = 5.0  # how long a stranger may take over its part of the hello, and a connection to be made
 _PAUSE = 0.5  # between two rounds of calls to a peer's addresses
 _GRACE = 2.0
-_STRANGERS = 1024  # connections of callers not known yet that are kept at once
+_STRANGERS = 128  # callers not known yet that are heard at once; the others queue in the kernel
 _REPORTS = 10  # lines in the log about refused callers, each of another host or for another reason
 
 
 class Link(NamedTuple):
-    """The two connections with a rank; the descriptors belong to whoever holds this."""
+    """The two connections with a rank; whoever holds this closes them."""
 
     peer: int
-    control: int
-    data: int
+    control: socket.socket
+    data: socket.socket
+
+    def close(self) -> None:
+        """Close what nobody has taken over."""
+        self.control.close()
+        self.data.close()
 
 
 class Listener:
@@ -51,6 +56,7 @@ class Listener:
             try:
                 self.sockets.append(_listen(socket.AF_INET6 if six else socket.AF_INET, address))
             except OSError as error:
+                _check_descriptors(error)
                 problems.append(f"{place}: {error.strerror}")
         if not self.sockets:
             raise GroupError(
@@ -158,8 +164,9 @@ class _Call:
         self.busy = False
         self._addresses = callable_at(json.loads(announcement))
         self._left = list(self._addresses)
-        if not self._left:
-            self.due = float("inf")
+
+    def has_addresses(self) -> bool:
+        return bool(self._addresses)
 
     def take_address(self) -> SocketAddress:
         self.busy = True
@@ -190,8 +197,7 @@ class _Linking:
             _Call(line, announcements[line[0]]) for line in sorted(self._wanted) if line[0] < hello.rank
         ]
         self._reported: set[tuple[str, str]] = set()
-        for each in listener.sockets:
-            self._selector.register(each, selectors.EVENT_READ)
+        self._listening = False
 
     def is_done(self) -> bool:
         return len(self._made) == len(self._wanted)
@@ -200,7 +206,7 @@ class _Linking:
         """Give the connections away."""
         links = []
         for peer in sorted(self._announcements):
-            control, data = (self._made.pop((peer, purpose)).detach() for purpose in Purpose)
+            control, data = (self._made.pop((peer, purpose)) for purpose in Purpose)
             links.append(Link(peer, control, data))
         return links
 
@@ -220,27 +226,48 @@ class _Linking:
                 self._dial(call)
         for late in [each for each in self._conversations if each.deadline < now]:
             self._drop(late, "it did not answer")
+        self._listen()
         for key, _ in self._selector.select(_SLICE):
             if isinstance(key.data, _Conversation):
                 self._advance(key.data)
             elif key.data is not None:
                 self._watch(key.data)
-            elif len(self._conversations) < _STRANGERS:
+            else:
                 self._accept(key.fileobj)  # type: ignore[arg-type]
 
     # -- beginnings
 
+    def _listen(self) -> None:
+        """Hear new callers, unless there are too many already: they would wake us for nothing."""
+        strangers = sum(each.call is None and not each.known for each in self._conversations)
+        if self._listening == (strangers < _STRANGERS):
+            return
+        self._listening = not self._listening
+        for each in self._listener.sockets:
+            if self._listening:
+                self._selector.register(each, selectors.EVENT_READ)
+            else:
+                self._selector.unregister(each)
+
     def _accept(self, listener: socket.socket) -> None:
         try:
             connection, address = listener.accept()
-        except OSError:
+        except OSError as error:
+            _check_descriptors(error)
             return  # it has gone already
         connection.setblocking(False)
         self._begin(_Conversation(connection, self._hello.answer(), address[0], None))
 
     def _dial(self, call: _Call) -> None:
+        if not call.has_addresses():
+            raise GroupError(_cannot_reach(self._hello.rank, call))
         address = call.take_address()
-        connection = socket.socket(address[0], socket.SOCK_STREAM)
+        try:
+            connection = socket.socket(address[0], socket.SOCK_STREAM)
+        except OSError as error:
+            _check_descriptors(error)
+            call.fail(str(address[1][0]), error.strerror or "no socket")
+            return
         connection.setblocking(False)
         peer, purpose = call.line
         name = f"{address[1][0]} port {address[1][1]}"
@@ -312,13 +339,7 @@ class _Linking:
 
     def _what_is_missing(self) -> str:
         if self._calls:
-            call = self._calls[0]
-            tried = "; ".join(f"{where}: {why}" for where, why in call.tried.items())
-            return (
-                f"rank {self._hello.rank} cannot reach rank {call.line[0]} "
-                f"({tried or 'there is no kind of address that both have'}); set NBDIST_INTERFACE on all "
-                "hosts to the network, such as 10.0.0.0/24, that joins them"
-            )
+            return _cannot_reach(self._hello.rank, self._calls[0])
         silent = sorted({peer for peer, _ in self._wanted - self._made.keys()})
         places = ", ".join(f"{name[0]} port {name[1]}" for name in self._names())
         return (
@@ -329,6 +350,25 @@ class _Linking:
 
     def _names(self) -> list[tuple[str, int]]:
         return [(where, port) for where, port in json.loads(self._listener.announcement())]
+
+
+def _cannot_reach(rank: int, call: _Call) -> str:
+    tried = "; ".join(f"{where}: {why}" for where, why in call.tried.items())
+    if not call.has_addresses():
+        tried = "there is no kind of address that both have"
+    return (
+        f"rank {rank} cannot reach rank {call.line[0]} ({tried or 'it was not called in time'}); set "
+        "NBDIST_INTERFACE on all hosts to the network, such as 10.0.0.0/24, that joins them"
+    )
+
+
+def _check_descriptors(error: OSError) -> None:
+    """Raise what no waiting mends: that this process, or its host, can open no more."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        raise GroupError(
+            f"host {socket.gethostname()} can open no more connections ({error.strerror}); raise the limit "
+            "of open files on all hosts, as `ulimit -n` does for a process"
+        ) from error
 
 
 def _listen(family: socket.AddressFamily, address: tuple[object, ...]) -> socket.socket:

@@ -22,8 +22,8 @@ from . import _native
 from .group import RingGroup
 from .hosts import host_identity, number_hosts
 from .letters import Letters
-from .links import Listener
-from .meeting import meet, number_meeting, open_listener
+from .links import Link, Listener
+from .meeting import Plan, meet, number_meeting, open_listener
 from .no_store import NO_STORE
 from .rendezvous import Board, Collected, Shelf, host_of
 from .routed import RoutedGroup
@@ -140,6 +140,7 @@ def abort(reason: str) -> None:
     offer, world = _offer, _current()
     if offer is not None and offer.board is not None:
         offer.board.abort(reason)
+        offer.endpoint.abort(reason)
     if world is not None:
         world.native.abort(reason)
 
@@ -225,7 +226,26 @@ def _form(
     world: RingGroup | None = None,
 ) -> RingGroup:
     own = f"{host_identity()} {endpoint.address}"
-    plan, links = meet(board, rank, own, listener, formed.reach, deadline)
+    links: list[Link] = []
+    try:
+        plan, links = meet(board, rank, own, listener, formed.reach, deadline)
+        return _make(endpoint, rank, plan, links, formed, world)
+    except BaseException:
+        # A traceback may keep all of this, and others wait for it.
+        endpoint.close()
+        for each in links:
+            each.close()
+        raise
+
+
+def _make(
+    endpoint: _native.Endpoint,
+    rank: int,
+    plan: Plan,
+    links: list[Link],
+    formed: _Formed,
+    world: RingGroup | None,
+) -> RingGroup:
     limit = Settings.from_environment().collective_timeout
     if formed.timeout != dist.distributed_c10d.default_pg_timeout:
         limit = formed.timeout.total_seconds()  # somebody chose it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -73,8 +74,7 @@ class Meeting:
         for listener in self.listeners:
             listener.close()
         for each in self._links:
-            os.close(each.control)
-            os.close(each.data)
+            each.close()
 
 
 @pytest.fixture
@@ -90,13 +90,13 @@ def check_links(outcomes: list[Future[list[Link]]]) -> None:
     for rank, row in enumerate(rows):
         assert [each.peer for each in row] == [peer for peer in range(SIZE) if peer != rank]
         for each in row:
-            for name, descriptor in (("control", each.control), ("data", each.data)):
-                os.write(descriptor, f"{name} {rank}{each.peer}".encode())
+            for name, connection in (("control", each.control), ("data", each.data)):
+                connection.sendall(f"{name} {rank}{each.peer}".encode())
     for rank, row in enumerate(rows):
         for each in row:
-            for name, descriptor in (("control", each.control), ("data", each.data)):
-                os.set_blocking(descriptor, True)
-                assert os.read(descriptor, 99) == f"{name} {each.peer}{rank}".encode()
+            for name, connection in (("control", each.control), ("data", each.data)):
+                connection.settimeout(20)
+                assert connection.recv(99) == f"{name} {each.peer}{rank}".encode()
 
 
 def test_every_pair_is_linked_twice(meeting):
@@ -201,6 +201,46 @@ def test_an_interrupt_is_answered(meeting):
     with pytest.raises(KeyboardInterrupt):
         link(meeting.listeners[0], hello, announcements, 20, meeting.check)
     timer.join()
+
+
+def test_a_peer_of_another_family_is_given_up_at_once(meeting, monkeypatch):
+    monkeypatch.setattr(links, "callable_at", lambda _: [])  # as when it has but link-local ones and we none
+    outcome = meeting.join(2, patience=1000)
+    with pytest.raises(GroupError, match=r"rank 2 cannot reach rank 0 \(there is no kind of address"):
+        outcome.result(timeout=20)
+
+
+def test_more_strangers_than_are_heard_at_once_queue(meeting, monkeypatch):
+    monkeypatch.setattr(links, "_STRANGERS", 4)
+    rounds = 0
+    plain = links._Linking.step
+
+    def step(linking: links._Linking) -> None:
+        nonlocal rounds
+        rounds += linking._hello.rank == 0
+        plain(linking)
+        assert len(linking._conversations) <= 4 + 2 * SIZE
+
+    monkeypatch.setattr(links._Linking, "step", step)
+    with contextlib.ExitStack() as strangers:
+        for _ in range(10):
+            strangers.enter_context(call(meeting, 0, b""))
+        check_links([meeting.join(rank) for rank in range(SIZE)])
+    assert rounds < 200, "it runs in circles while nobody more can be heard"
+
+
+@pytest.mark.parametrize("where", ["accept", "socket"])
+def test_a_lack_of_descriptors_is_told(meeting, monkeypatch, where):
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    stranger = call(meeting, 0, b"")
+    outcome = None
+    with monkeypatch.context() as patch, contextlib.closing(stranger):
+        patch.setattr(socket.socket, where if where == "accept" else "__init__", fail)
+        outcome = meeting.join(0 if where == "accept" else 2)
+        with pytest.raises(GroupError, match=r"Too many open files.*ulimit -n"):
+            outcome.result(timeout=20)
 
 
 def test_each_purpose_has_a_connection():

@@ -11,12 +11,14 @@ import time
 from datetime import timedelta
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 
 import nbdist.comm as comm
+from nbdist.comm import world
 from nbdist.errors import GroupAborted
 
 from .ranks import Raised, Ranks, spawn
@@ -111,6 +113,58 @@ def never_forms(rank: int, size: int, path: str) -> None:
 def test_a_rank_that_gives_up_before_the_group_is_formed_releases_the_others(tmp_path):
     with Ranks(2, never_forms, str(tmp_path / "store"), form=False) as ranks:
         result = ranks.results(of=[0])[0]
+    assert isinstance(result.error, GroupAborted), result.text
+    assert result.error.rank == 1
+
+
+def form_until_aborted(rank: int, size: int, path: str) -> None:
+    """Rank 1 meets rank 0, but goes no further; the notebook's other thread ends the waiting of rank 0."""
+    store = dist.FileStore(path, size)
+    store.set(f"endpoint/{rank}", comm.open_endpoint())
+    store.set(f"listener/{rank}", comm.listen())
+    endpoints, listeners = (
+        [store.get(f"{topic}/{peer}") for peer in range(size)] for topic in ("endpoint", "listener")
+    )
+    make = world._make
+
+    def delay(*arguments: Any) -> Any:
+        if rank == 0:
+            threading.Timer(0.3, comm.abort, ["on purpose"]).start()
+        else:
+            threading.Event().wait(30)
+        return make(*arguments)
+
+    world._make = delay
+    comm.form_world(endpoints, rank, b"secret", 0, listeners)
+
+
+@pytest.mark.parametrize("hosts", [[0, 0], [0, 1]], ids=["one host", "two hosts"])
+def test_the_forming_of_a_group_can_be_aborted(hosts, tmp_path):
+    with Ranks(2, form_until_aborted, str(tmp_path / "store"), form=False, hosts=hosts) as ranks:
+        (result,) = ranks.results(of=[0])
+    assert isinstance(result.error, GroupAborted), result.text
+    assert "rank 0 ended the group: on purpose" in str(result.error)
+
+
+def fail_after_the_meeting(rank: int, size: int) -> None:
+    """Rank 1 fails when the ranks have met, and keeps the traceback, as a kernel does."""
+
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    if rank == 1:
+        world._make = fail
+        with pytest.raises(MemoryError) as kept:
+            dist.group.WORLD.split_group([0, 1])
+        threading.Event().wait(30)
+        del kept
+    dist.group.WORLD.split_group([0, 1])
+
+
+@pytest.mark.parametrize("hosts", [[0, 0], [0, 1]], ids=["one host", "two hosts"])
+def test_a_rank_that_fails_after_the_meeting_releases_the_others(hosts):
+    with Ranks(2, fail_after_the_meeting, hosts=hosts) as ranks:
+        (result,) = ranks.results(of=[0])
     assert isinstance(result.error, GroupAborted), result.text
     assert result.error.rank == 1
 

@@ -38,6 +38,7 @@ Group::Group(std::shared_ptr<Endpoint> endpoint, const std::vector<Address>& add
       parent_(std::move(parent)),
       lookout_(members_, checked(members_, options.links)),
       vigil_(members_, lookout_, parent_ ? &parent_->vigil_ : nullptr, options.limit, options.signals),
+      ending_(*this),
       world_(members_, vigil_),
       // Between hosts there is time to do something else.
       patience_(options.links.empty() ? options.patience : std::chrono::milliseconds{0}),

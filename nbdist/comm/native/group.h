@@ -48,11 +48,25 @@ class Group {
     void close();
 
   private:
+    // While the group is being formed nobody has it yet, but for its endpoint.
+    class Ending {
+      public:
+        explicit Ending(Group& group) : endpoint_(*group.endpoint_) {
+            endpoint_.ends_by([&group](const std::string& reason) { group.abort(reason); });
+        }
+        ~Ending() { endpoint_.ends_by(nullptr); }
+        Ending(const Ending&) = delete;
+
+      private:
+        Endpoint& endpoint_;
+    };
+
     std::shared_ptr<Endpoint> endpoint_;
     Members members_;
     std::shared_ptr<Group> parent_;
     Lookout lookout_;
     Vigil vigil_;
+    Ending ending_;
     World world_;
     std::chrono::milliseconds patience_;
     Announcer announcer_;

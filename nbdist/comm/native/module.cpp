@@ -89,15 +89,24 @@ void require_fold(DType type, Op op, Fold (*choose)(DType, Op) = fold_for) {
     throw nb::type_error(text.c_str());
 }
 
+// A peer, and Python's two sockets with it. They belong to Python until they are taken over here.
+using Links = std::vector<std::tuple<int, nb::object, nb::object>>;
+
+Socket take_over(const nb::object& socket) {
+    return Socket(nb::cast<int>(socket.attr("detach")()));
+}
+
 // What Python holds. Closing lets go of the group at once; a call still running keeps it until it ends.
 class Handle {
   public:
     Handle(std::shared_ptr<Endpoint> endpoint, const std::vector<std::string>& addresses, int rank,
            const std::vector<nb::bytes>& digests, const Handle* parent, double limit, double patience,
-           const std::vector<int>& hosts, const std::vector<std::tuple<int, int, int>>& links) {
+           const std::vector<int>& hosts, const Links& links) {
         GroupOptions options;
-        for (const auto& [peer, control, data] : links)
-            options.links.push_back({peer, Socket(control), Socket(data)});
+        for (const auto& [peer, control, data] : links) {
+            Socket first = take_over(control);
+            options.links.push_back({peer, std::move(first), take_over(data)});
+        }
         std::vector<Address> parsed;
         for (std::size_t peer = 0; peer < addresses.size(); ++peer) {
             const bool remote = hosts.size() == addresses.size() && rank >= 0 &&
@@ -342,7 +351,9 @@ NB_MODULE(_native, m) {
 
     nb::class_<Endpoint>(m, "Endpoint", "This rank's segment of shared memory.")
         .def(nb::init<>())
-        .def_prop_ro("address", [](const Endpoint& self) { return self.address().text(); });
+        .def_prop_ro("address", [](const Endpoint& self) { return self.address().text(); })
+        .def("abort", &Endpoint::abort, "reason"_a, "End the group that is formed from it, now or later.")
+        .def("close", &Endpoint::close, "Tell who waits for this rank to form a group that it won't.");
 
     nb::class_<Ticket>(m, "Ticket", "Work another thread does.")
         .def_prop_ro("done", &Ticket::done)
@@ -355,10 +366,9 @@ NB_MODULE(_native, m) {
     nb::class_<Handle>(m, "Group", nb::is_weak_referenceable(), "Ranks that communicate.")
         .def(nb::init<std::shared_ptr<Endpoint>, const std::vector<std::string>&, int,
                       const std::vector<nb::bytes>&, const Handle*, double, double, const std::vector<int>&,
-                      const std::vector<std::tuple<int, int, int>>&>(),
+                      const Links&>(),
              "endpoint"_a, "addresses"_a, "rank"_a, "digests"_a, "parent"_a.none() = nb::none(),
-             "limit"_a = 0.0, "patience"_a = 0.0, "hosts"_a = std::vector<int>(),
-             "links"_a = std::vector<std::tuple<int, int, int>>())
+             "limit"_a = 0.0, "patience"_a = 0.0, "hosts"_a = std::vector<int>(), "links"_a = Links())
         .def("all_reduce", &Handle::all_reduce, "data"_a, "count"_a, "dtype"_a, "op"_a, then)
         .def("all_reduce_arena", &Handle::all_reduce_arena, "window"_a.none(), "offset"_a, "count"_a,
              "dtype"_a, "op"_a, "among"_a, then)

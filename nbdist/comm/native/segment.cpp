@@ -124,10 +124,27 @@ Endpoint::Endpoint() : fd_(make_file()), page_(fd_.get(), sizeof(Control)) {
 }
 
 Endpoint::~Endpoint() {
+    close();
+}
+
+void Endpoint::close() {
     if (generation_ != generation()) return;
     Control& control = page_.control();
     control.presence.closed.store(1, std::memory_order_release);
     control.progress_bell.ring();
+}
+
+void Endpoint::abort(const std::string& reason) {
+    std::lock_guard lock(ending_);
+    if (reason_) return;
+    reason_ = reason;
+    if (end_) end_(reason);
+}
+
+void Endpoint::ends_by(End end) {
+    std::lock_guard lock(ending_);
+    end_ = std::move(end);
+    if (end_ && reason_) end_(*reason_);
 }
 
 Segment Endpoint::map(int size) const {

@@ -3,6 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -51,10 +54,18 @@ class Segment {
 class Endpoint {
   public:
     Endpoint();
-    // Whoever still waits for this rank to form or go on with a group is told that it won't.
     ~Endpoint();
     Endpoint(const Endpoint&) = delete;
     const Address& address() const { return address_; }
+
+    // Tell whoever still waits for this rank to form or go on with a group that it won't.
+    void close();
+
+    // End the group that is formed from this endpoint: at once, or as soon as there is one. Any thread may.
+    void abort(const std::string& reason);
+    // Say how; a null one takes that back, and returns when it is not running.
+    using End = std::function<void(const std::string& reason)>;
+    void ends_by(End end);
 
     // Give the segment the size a group of that many ranks needs, and map it.
     Segment map(int size) const;
@@ -64,6 +75,9 @@ class Endpoint {
     Segment page_;  // the control page alone
     Address address_;
     int generation_ = generation();
+    std::mutex ending_;
+    std::optional<std::string> reason_;
+    End end_;
 };
 
 // Open the file behind an address; throws std::system_error when it is not there (any more).
