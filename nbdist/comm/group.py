@@ -13,8 +13,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from . import sparse
-from ._native import ANY_SOURCE, DType, Group, Kind, Op, Ticket
+from ._native import ANY_SOURCE, DType, Endpoint, Group, Kind, Op, Ticket
 from .dtypes import NUMBERS, SUM, byte_code, number_code, op_code, premultiplier
+from .letters import Letters
 from .parcels import addresses, like, one_each, parcels, rows, splits
 from .roll_call import call_the_roll
 from .staging import multiply, restore, stage, stage_output
@@ -50,6 +51,8 @@ class RingGroup(dist.ProcessGroup):
         super().__init__(rank, size)
         self.native = native
         self._split = split
+        # What this rank has offered for groups of some of the ranks, while others have not come.
+        self.unmet: dict[tuple[int, ...], tuple[Letters, Endpoint]] = {}
         self._together: list[dist.Work] | None = None
         # DDP's join hands the handle of a one-element sum to C++, which keeps only half of it alive.
         self._small: deque[dist.Work] = deque(maxlen=256)

@@ -17,7 +17,7 @@ from ..errors import UsageError
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 SocketAddress = tuple[socket.AddressFamily, tuple[object, ...]]
 
-_MOST = 32
+_MOST = 32  # a node that hosts many containers has addresses by the hundred, and each would be called
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,12 @@ def choose_places(setting: str, reach: str | None) -> list[Place]:
                 f"NBDIST_INTERFACE={setting!r} is no interface, address or network of host "
                 f"{socket.gethostname()}; it has {have}."
             )
-        return chosen
+        return chosen[:_MOST]
     up = {name for name, state in psutil.net_if_stats().items() if state.isup}
     open_ones = [place for place in places if place.interface in up and not place.address.is_loopback]
     routed = set(_sources(reach)) if reach else set()
     open_ones.sort(key=lambda place: needs_scope(place.address))
-    # A node that hosts many containers has addresses by the hundred.
-    return [place for place in open_ones if place.address in routed] or open_ones[:_MOST]
+    return ([place for place in open_ones if place.address in routed] or open_ones)[:_MOST]
 
 
 def callable_at(

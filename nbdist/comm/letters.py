@@ -15,8 +15,15 @@ _LENGTH = 4096  # of every message, since both sides have to know it
 _SLICE = 0.2
 
 
+class Unmet(TimeoutError):
+    """Some have not come, and nothing has happened but for letters: the meeting can go on later."""
+
+
 class Letters:
-    """A board for some ranks of a group, kept nowhere: each writes to each."""
+    """A board for some ranks of a group, kept nowhere: each writes to each.
+
+    A swap that was not over in time goes on where it was when it is called again.
+    """
 
     generation = 0
 
@@ -29,8 +36,11 @@ class Letters:
         self._members = members
         self._rank = rank
         self._tag = -2 - number  # users' are from 0 up, and -1 is the native layer's own
-        self._deadline = deadline
+        self.deadline = deadline
         self._arrival = threading.Event()
+        self._inbox: list[ctypes.Array[ctypes.c_char]] = []
+        self._tickets: list[Ticket | None] = []
+        self._met = False
 
     def secret(self) -> bytes:
         """Derive the subgroup's secret from the parent's, so that none has to be sent."""
@@ -43,9 +53,19 @@ class Letters:
             TimeoutError: some have not sent one in time.
             GroupAborted: the parent has ended, or cannot bring one that is waited for.
         """
-        letter = ctypes.create_string_buffer(text.encode(), _LENGTH)
-        inbox = [letter if peer == self._rank else _blank() for peer in range(len(self._members))]
         others = [(peer, rank) for peer, rank in enumerate(self._members) if peer != self._rank]
+        if not self._inbox:
+            self._post(others, text)
+        self._wait(self._tickets, [rank for _, rank in others] * 2)
+        texts = [page.value.decode() for page in self._inbox]
+        self._inbox, self._tickets, self._met = [], [], True
+        return texts
+
+    def _post(self, others: Sequence[tuple[int, int]], text: str) -> None:
+        letter = ctypes.create_string_buffer(text.encode(), _LENGTH)
+        self._inbox = inbox = [
+            letter if peer == self._rank else _blank() for peer in range(len(self._members))
+        ]
         sent = [
             self._parent.send(rank, self._tag, ctypes.addressof(letter), _LENGTH, self._ticked(letter))
             for _, rank in others
@@ -56,8 +76,7 @@ class Letters:
             )
             for peer, rank in others
         ]
-        self._wait([*awaited, *sent], [rank for _, rank in others] * 2)
-        return [page.value.decode() for page in inbox]
+        self._tickets = [*awaited, *sent]
 
     def check(self) -> None:
         """Raise why the parent has ended, if it has."""
@@ -85,9 +104,9 @@ class Letters:
                 if ticket.done:
                     ticket.rethrow()
                     break
-                if time.monotonic() > self._deadline:
+                if time.monotonic() > self.deadline:
                     late = {rank for each, rank in zip(tickets, ranks, strict=True) if each and not each.done}
-                    raise TimeoutError(not_come(sorted(late)))
+                    raise (TimeoutError if self._met else Unmet)(not_come(sorted(late)))
                 self._arrival.wait(_SLICE)
 
 

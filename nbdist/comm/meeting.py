@@ -88,7 +88,10 @@ def meet(
         calls = {peer: announcements[peer] for peer in remote}
         return plan, link(listener, hello, calls, patience, board.check)
     except BaseException as error:
-        board.give_up(error)
+        try:
+            board.give_up(error)
+        except Exception as other:  # noqa: BLE001 - the first error is what went wrong
+            error.add_note(f"the other ranks could not be told: {other}")
         raise
     finally:
         if listener is not None:

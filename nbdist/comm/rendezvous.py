@@ -90,13 +90,12 @@ class Shelf:
         return [self._fetch(f"{topic}/{peer}", peer) for peer in range(self._size)]
 
     def check(self) -> None:
-        if self._store.add("failures", 0) > 0:
-            raise GroupError(str(self._store.get("failure/1"), "utf-8"))
+        if self._store.check(["failure"]):
+            raise GroupError(str(self._store.get("failure"), "utf-8"))
 
     def give_up(self, error: BaseException) -> None:
         text = str(error) or f"rank {self._rank} was interrupted while the group was formed; form it anew"
-        number = self._store.add("failures", 1)
-        self._store.set(f"failure/{number}", text)
+        self._store.compare_set("failure", "", text)  # the first reason stays
 
     def _fetch(self, key: str, peer: int) -> str:
         # In slices, because only between them can a signal be answered.

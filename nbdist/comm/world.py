@@ -21,7 +21,7 @@ from ..settings import Settings
 from . import _native
 from .group import RingGroup
 from .hosts import host_identity, number_hosts
-from .letters import Letters
+from .letters import Letters, Unmet
 from .links import Link, Listener
 from .meeting import Plan, meet, number_meeting, open_listener
 from .no_store import NO_STORE
@@ -208,12 +208,24 @@ def _form_within(
     """Form a group of some ranks of another; they meet over that."""
     with _lock:
         above = _groups[parent.native]
-        number = number_meeting(members, above.children[tuple(members)])
-        above.children[tuple(members)] += 1
+        key = tuple(members)
+        number = number_meeting(members, above.children[key])
         deadline = time.monotonic() + timeout.total_seconds()
-        board = Letters(parent.native, above.secret, members, rank, number, deadline)
+        begun = parent.unmet.pop(key, None)
+        board, endpoint = begun or (
+            Letters(parent.native, above.secret, members, rank, number, deadline),
+            _native.Endpoint(),
+        )
+        board.deadline = deadline
         formed = _Formed(timeout, reach=above.reach, store=store if above.store is not None else None)
-        return _form(_native.Endpoint(), rank, board, deadline, formed, world=_current())
+        above.children[key] += 1
+        try:
+            return _form(endpoint, rank, board, deadline, formed, world=_current())
+        except Unmet:
+            # Who comes late finds our letter. So it is not over for anybody, and goes on when we try again.
+            above.children[key] -= 1
+            parent.unmet[key] = board, endpoint
+            raise
 
 
 def _form(
@@ -230,6 +242,8 @@ def _form(
     try:
         plan, links = meet(board, rank, own, listener, formed.reach, deadline)
         return _make(endpoint, rank, plan, links, formed, world)
+    except Unmet:
+        raise
     except BaseException:
         # A traceback may keep all of this, and others wait for it.
         endpoint.close()

@@ -197,3 +197,11 @@ def test_places_are_chosen():
     assert all(not place.address.is_loopback for place in choose_places("", "127.0.0.1"))
     with pytest.raises(UsageError, match=f"of host {socket.gethostname()}; it has lo 127.0.0.1/8"):
         choose_places("10.99.98.0/24", None)
+
+
+def test_of_hundreds_of_addresses_some_are_announced(monkeypatch):
+    entry = type(psutil.net_if_addrs()["lo"][0])
+    many = [entry(socket.AF_INET, f"10.1.{i}.1", "255.255.255.0", None, None) for i in range(200)]
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: {"lo": many})
+    for setting in ("lo", "10.0.0.0/8", ""):
+        assert len(choose_places(setting, None)) == 32

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from nbdist.comm.meeting import number_meeting
+from nbdist.comm.meeting import meet, number_meeting
 from nbdist.comm.rendezvous import Collected, Shelf, host_of
 from nbdist.errors import GroupError
 
@@ -71,6 +71,22 @@ def test_an_interrupt_has_a_reason_too(connect):
     shelf(connect, 1).give_up(KeyboardInterrupt())
     with pytest.raises(GroupError, match="rank 1 was interrupted while the group was formed; form it anew"):
         shelf(connect, 0).check()
+
+
+class BrokenBoard(Collected):
+    """Fails, and then cannot even say so."""
+
+    def swap(self, topic: str, text: str) -> list[str]:
+        raise GroupError("the first error; mend it")
+
+    def give_up(self, error: BaseException) -> None:
+        raise RuntimeError("the store is gone")
+
+
+def test_the_first_error_is_raised_when_the_others_cannot_be_told():
+    with pytest.raises(GroupError, match=r"^the first error; mend it") as caught:
+        meet(BrokenBoard({}, b"secret", 0), 0, "endpoint", None, None, time.monotonic())
+    assert caught.value.__notes__ == ["the other ranks could not be told: the store is gone"]
 
 
 def test_the_host_of_a_store():
