@@ -7,6 +7,7 @@ import queue
 import re
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -102,8 +103,10 @@ class Notebook:
         """Run a cell to its end."""
         return self.collect(self.send(code), timeout)
 
-    def collect(self, sent: str, timeout: float = 60.0) -> Result:
-        """Gather what a sent cell puts out, until the kernel is idle again."""
+    def collect(
+        self, sent: str, timeout: float = 60.0, look: Callable[[Result], None] = lambda _: None
+    ) -> Result:
+        """Gather what a sent cell puts out, until the kernel is idle again; `look` at it as it comes."""
         result = Result()
         began = time.monotonic()
         while True:
@@ -116,6 +119,7 @@ class Notebook:
                 continue
             kind, content = message["msg_type"], message["content"]
             result.messages.append((time.monotonic(), kind, content))
+            look(result)
             if kind == "error":
                 result.ename, result.evalue = content["ename"], content["evalue"]
                 result.traceback = _COLOUR.sub("", "\n".join(content["traceback"]))

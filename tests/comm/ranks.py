@@ -117,12 +117,11 @@ class Returned:
 
 
 class Raised:
-    """What a rank raised, and when (CLOCK_MONOTONIC, which processes share)."""
+    """What a rank raised."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
         self.text = "".join(traceback.format_exception(error))
-        self.at = time.monotonic()
 
 
 def _move_to(host: int | str) -> None:

@@ -17,9 +17,6 @@ from nbdist.errors import GroupAborted
 
 from .ranks import Raised, Ranks, Returned
 
-# Generous, for machines with other work; a release takes a few milliseconds.
-SOON = 2.0
-
 
 def wait_in_vain(rank: int, size: int, absent: int, act) -> None:
     """Everybody but `absent` waits for it; it acts instead."""
@@ -52,13 +49,11 @@ def die() -> None:
 def test_abort_releases_every_rank_and_says_why(act):
     with Ranks(3, wait_in_vain, 1, act) as ranks:
         results = ranks.results()
-    times = [result.at for result in results]
     for result in results:
         assert isinstance(result.error, GroupAborted), result.text
         assert result.error.rank == 1
         assert "rank 1 ended the group: ValueError: bad shard" in str(result.error)
     assert results[0].error.operation == "all_reduce"
-    assert max(times) - min(times) < SOON
 
 
 @pytest.mark.parametrize("size", [2, 4])

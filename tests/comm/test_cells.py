@@ -202,11 +202,9 @@ def skip(rank: int, size: int, operation: str) -> str:
         dist.all_reduce(torch.ones(3))
         comm.leave_cell(cell)
     if rank == 1:
-        begun = time.monotonic()
         skipper = threading.Thread(target=comm.skip_cell, args=(3,))
         skipper.start()
         skipper.join()
-        assert time.monotonic() - begun < 1
         threading.Event().wait(30)
     comm.enter_cell(3)
     if operation == "send":

@@ -22,7 +22,7 @@ GROUPS = 200
 
 
 def footprint() -> dict[str, object]:
-    """List what this process holds, and what lies in /dev/shm."""
+    """List what this process holds, and what it has left in /dev/shm."""
     gc.collect()  # a model and its hooks are a cycle
     maps = Path("/proc/self/maps").read_text().splitlines()
     return {
@@ -30,7 +30,7 @@ def footprint() -> dict[str, object]:
         "threads": len(os.listdir("/proc/self/task")),
         "mappings": sorted(line.split()[-1] for line in maps if "memfd:" in line or "/dev/shm" in line),
         # Others of this machine use it, too: test_small_shm.py counts the bytes of one of its own.
-        "/dev/shm": sorted(name for name in os.listdir("/dev/shm") if "nbdist" in name or "torch" in name),
+        "/dev/shm": sorted(name for name in os.listdir("/dev/shm") if f"_{os.getpid()}_" in name),
     }
 
 

@@ -6,7 +6,8 @@ import ctypes
 import gc
 import signal
 import threading
-import time
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 
 import pytest
 import torch
@@ -153,22 +154,22 @@ def test_what_a_signal_handler_raises_gets_out():
     spawn(2, interrupted)
 
 
-def hold_pythons_lock(rank: int, size: int) -> float:
-    """Queue work, drop the handles, and let no other thread of rank 1 run Python for three seconds."""
+def hold_pythons_lock(rank: int, size: int, done: Connection, tell: Connection) -> None:
+    """Queue work, drop the handles, and let no other thread of rank 1 run Python before rank 0 is done."""
     world._PATIENCE = 0.0
     group = dist.new_group()
     dist.all_reduce(torch.ones(10), group=group, async_op=True).wait()
     dist.barrier()
-    begun = time.monotonic()
     for _ in range(20):
         last = dist.all_reduce(torch.ones(10), group=group, async_op=True)
     if rank == 1:
-        ctypes.PyDLL(None).sleep(3)
+        ctypes.PyDLL(None).read(done.fileno(), ctypes.create_string_buffer(1), 1)
     last.wait()
-    return time.monotonic() - begun
+    if rank == 0:
+        tell.send_bytes(b"done")
 
 
 def test_the_threads_that_move_data_never_wait_for_pythons_lock():
-    first, second = spawn(2, hold_pythons_lock)
-    assert first < 2
-    assert second >= 3
+    done, tell = Pipe(duplex=False)
+    with done, tell:
+        spawn(2, hold_pythons_lock, done, tell)

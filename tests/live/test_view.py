@@ -215,9 +215,9 @@ def test_updating_is_cheap() -> None:
         made.add(decode(encode(columns, rank=rank), KEY))
     from nbdist.live import state
 
-    began = time.perf_counter()
+    began = time.thread_time()  # of this thread alone, whatever else runs here
     for _ in range(10):
         state.describe(made, "x", "running", 1.0)
         made.line_since("loss", 10**9, 7990)
         made.rates_since(10**9, 4000)
-    assert (time.perf_counter() - began) / 10 < 0.05
+    assert (time.thread_time() - began) / 10 < 0.05
