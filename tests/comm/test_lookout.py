@@ -131,7 +131,7 @@ def linked(rank: int, size: int, path: str) -> Iterator[socket.socket]:
 
     def meet_and_keep(*args):
         plan, links = meet(*args)
-        kept.append(socket.socket(fileno=os.dup(links[0].data)))
+        kept.append(links[0].data.dup())
         return plan, links
 
     with pytest.MonkeyPatch.context() as patch:
