@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -100,6 +102,28 @@ def test_mpiexec(tmp_path):
     command = [find_mpiexec(), "-n", "2", sys.executable, script]
     run(command, environment=LocalLauncher(2).environment())
     assert done(tmp_path) == ["done-0-of-2", "done-1-of-2"]
+
+
+def from_the_readme(launcher: str, script: str) -> list[str]:
+    """What the README says to type, for two ranks."""
+    readme = Path(__file__).parents[2] / "README.md"
+    (line,) = (line for line in readme.read_text().splitlines() if line.startswith(launcher))
+    words = shlex.split(line.replace("python script.py", f"{sys.executable} {script}"))
+    return [words[0], "-n", "2", *words[3:]]
+
+
+def test_mpiexec_by_the_environment(tmp_path):
+    command = from_the_readme("mpiexec", write(tmp_path, ENV))
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    run([find_mpiexec(), *command[1:]], environment=LocalLauncher(2).environment() | address)
+    assert done(tmp_path) == ["done-0-of-2", "done-1-of-2"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 @pytest.mark.skipif(shutil.which("srun") is None, reason="there is no Slurm here")
