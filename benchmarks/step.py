@@ -64,7 +64,7 @@ def compare(arguments: Sequence[str] | None = None) -> list[str]:
     """Measure; return a line for each bar that was missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3, help="bars are held against the best run")
-    parser.add_argument("--turns", type=int, default=6, help="turns of each contestant in a run")
+    parser.add_argument("--turns", type=int, default=4, help="turns of each contestant in a run")
     parser.add_argument("--scene", nargs="+", choices=list(SCENES), default=list(SCENES))
     parser.add_argument("--out", type=Path, help="write OUT.md, OUT.json and a picture")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds a run may take")
