@@ -140,16 +140,25 @@ NBDIST_INLINE void fold(void* out, const void* const* in, int inputs, std::size_
         }
         return;
     }
+    if (inputs == 1) {
+        const Stored* only = static_cast<const Stored*>(in[0]);
+        for (std::size_t i = 0; i < count; ++i) to[i] = finish(E::load(only[i]));
+        return;
+    }
     for (std::size_t begin = 0; begin < count; begin += tile) {
         const std::size_t n = count - begin < tile ? count - begin : tile;
         alignas(64) Accumulator sum[tile];
-        const Stored* first = static_cast<const Stored*>(in[0]) + begin;
-        for (std::size_t i = 0; i < n; ++i) sum[i] = E::load(first[i]);
-        for (int rank = 1; rank < inputs; ++rank) {
-            const Stored* next = static_cast<const Stored*>(in[rank]) + begin;
+        auto at = [=](int rank) NBDIST_INLINE_LAMBDA { return static_cast<const Stored*>(in[rank]) + begin; };
+        const Stored *first = at(0), *second = at(1), *last = at(inputs - 1);
+        for (std::size_t i = 0; i < n; ++i) sum[i] = Operation::apply(E::load(first[i]), E::load(second[i]));
+        for (int rank = 2; rank < inputs - 1; ++rank) {
+            const Stored* next = at(rank);
             for (std::size_t i = 0; i < n; ++i) sum[i] = Operation::apply(sum[i], E::load(next[i]));
+            asm volatile("");  // or gcc would jam two ranks into one loop, and not vectorise it
         }
-        for (std::size_t i = 0; i < n; ++i) to[begin + i] = finish(sum[i]);
+#pragma GCC ivdep
+        for (std::size_t i = 0; i < n; ++i)
+            to[begin + i] = finish(Operation::apply(sum[i], E::load(last[i])));
         if constexpr (End::everywhere)
             for (int rank = 1; rank < inputs; ++rank)
                 std::memcpy(place<Stored>(in[rank], begin), to + begin, n * sizeof(Stored));

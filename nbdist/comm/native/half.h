@@ -34,12 +34,15 @@ NBDIST_INLINE float widen(Float16 value) {
     const std::uint32_t half = value.bits;
     const std::uint32_t sign = (half & 0x8000u) << 16;
     const std::uint32_t magnitude = (half & 0x7fffu) << 13;
-    // With half's exponent read as float's, the number is 2^112 too small; the product is exact and
-    // normalises subnormals. Infinity and NaN need float's own exponent instead.
-    const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;
+    const std::uint32_t normal = magnitude + 0x38000000u;
+    // The last bit of 1/2 as a float is worth 2^-24, as that of a subnormal half is: no float here is
+    // subnormal itself, which would take processors a hundred times as long.
+    const std::uint32_t subnormal =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(0x3f000000u + (half & 0x7fffu)) - 0.5f);
     const std::uint32_t special = magnitude | 0x7f800000u;
-    const std::uint32_t bits = half & 0x7c00u;
-    return std::bit_cast<float>(sign | (bits == 0x7c00u ? special : std::bit_cast<std::uint32_t>(scaled)));
+    const std::uint32_t exponent = half & 0x7c00u;
+    const std::uint32_t finite = exponent == 0 ? subnormal : normal;
+    return std::bit_cast<float>(sign | (exponent == 0x7c00u ? special : finite));
 }
 
 NBDIST_INLINE Float16 narrow_float16(float value) {
