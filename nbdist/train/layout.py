@@ -114,6 +114,11 @@ class Layout:
         for bucket in self.buckets:
             bucket.lie_in(None if isinstance(made, str) else made)
 
+    def renew(self, world: World) -> None:
+        """Take other memory if it was reduced in by a group that is over: a rank that is late may yet write."""
+        if self._window is not None and self._world is not world:
+            self._take_memory()
+
     def clear(self) -> None:
         """Take other memory if the user kept something that lies where the next gradients will."""
         if not self.places_gradients:

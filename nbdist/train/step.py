@@ -115,6 +115,7 @@ class Step:
         self._layout = member.layout()
         self._gives = intent is None
         self._intent = intent
+        self._layout.renew(world)
         if intent is None:
             self._layout.clear()
         elif intent.digest != self._layout.digest:

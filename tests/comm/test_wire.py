@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 import nbdist.comm as comm
+from nbdist.comm._native import DType, Op
 
 from .ranks import spawn
 from .samples import DTYPES, HALVES, expected, ops_for, sample
@@ -71,6 +72,40 @@ def large(rank: int, size: int) -> None:
 
 def test_large_ones(hosts):
     spawn(len(hosts), large, hosts=hosts, timeout=60)
+
+
+def means_near_the_end_of_the_range(rank: int, size: int) -> None:
+    """What all ranks have is their mean, and it has no room for a sum on the way."""
+    for dtype, most in ((torch.float16, 60_000.0), (torch.bfloat16, 3e38 / size)):
+        for count in (5, 100_003):
+            tensor = torch.full((count,), most, dtype=dtype)
+            dist.all_reduce(tensor, dist.ReduceOp.AVG)
+            assert (tensor == torch.tensor(most, dtype=dtype)).all(), (dtype, count, tensor)
+            tensor.fill_(-most)
+            dist.reduce(tensor, size - 1, dist.ReduceOp.AVG)
+            assert (tensor == torch.tensor(-most, dtype=dtype)).all(), (dtype, count, tensor)
+            rows = [torch.full((count,), most, dtype=dtype) for _ in range(size)]
+            dist.reduce_scatter(tensor, rows, dist.ReduceOp.AVG)
+            assert (tensor == torch.tensor(most, dtype=dtype)).all(), (dtype, count, tensor)
+
+
+def test_a_mean_does_not_overflow(hosts):
+    spawn(len(hosts), means_near_the_end_of_the_range, hosts=hosts, timeout=60)
+
+
+def test_a_mean_does_not_overflow_within_a_host():
+    spawn(3, means_near_the_end_of_the_range)
+
+
+def in_arenas(rank: int, size: int) -> None:
+    native = dist.group.WORLD.native
+    for among in ([0, 1], [1 - rank]):
+        with pytest.raises(ValueError, match="spans hosts .*; use all_reduce"):
+            native.all_reduce_arena(None, 0, 1, DType.float32, Op.sum, among)
+
+
+def test_arenas_are_refused():
+    spawn(2, in_arenas, hosts=[0, 1])
 
 
 def copies(rank: int, size: int) -> None:

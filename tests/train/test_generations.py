@@ -161,6 +161,34 @@ def test_an_error_of_one_rank_alone_is_the_cause_on_all(all_ranks, tmp_path, cel
     assert got[0][1] == got[1][1]
 
 
+def written_late(rank, size, store):
+    """Write, after the group is over, where the gradients lay in it, as a rank that is late in it may."""
+    import torch.distributed as dist
+
+    from nbdist.comm import arena
+
+    net = ring.attach(nn.Linear(1, 1))
+    x = torch.full((1, 1), float(rank))
+    net(x).sum().backward()
+    (member,) = ring._ring._members.values()
+    before = member.layout()._arena
+    dist.destroy_process_group()
+    dist.init_process_group("cpu:nbdist", init_method=store, rank=rank, world_size=size)
+    ring.resume()
+    net.zero_grad()
+    net(x).sum().backward()
+    arena.tensor(before, 0, 32, torch.float32).fill_(99)
+    ring.finish()
+    return net.weight.grad.item(), net.bias.grad.item()
+
+
+@pytest.mark.skipif("cpu:nbdist" not in BACKENDS, reason="the compiled module is not built")
+def test_memory_of_a_group_that_is_over_is_not_used_again(all_ranks, tmp_path):
+    store = f"file://{tmp_path}/next"
+    got = all_ranks(written_late, 2, store, backend="cpu:nbdist", timeout=20)
+    assert got == [(0.5, 1.0)] * 2
+
+
 def released(rank, size):
     from nbdist import comm
     from nbdist.errors import GroupAborted

@@ -27,9 +27,7 @@ class Reduction {
           count_(count),
           width_(size_of(type)),
           type_(type),
-          // The mean of the hosts' means is the mean only where hosts have as many ranks.
-          op_(op == Op::avg && !lanes.even() ? Op::sum : op),
-          divisor_(op_ == op ? 1 : lanes.size()) {}
+          op_(op) {}
 
     bool is_flat() const { return count_ * width_ <= flat_bytes(lanes_); }
 
@@ -50,10 +48,7 @@ class Reduction {
         for (int host = 0; host < lanes_.hosts(); ++host)
             if (host != lanes_.host()) errands.receive(lanes_.speaker_of(host), partial(host), bytes);
         errands.await_all();
-        std::vector<const void*> inputs;
-        for (int host = 0; host < lanes_.hosts(); ++host) inputs.push_back(partial(host));
-        fold_for(type_, op_)(data_, inputs.data(), lanes_.hosts(), count_);
-        if (divisor_ > 1) divide(data_, count_, type_, divisor_);
+        fold_hosts(partials);
     }
 
     void large() {
@@ -66,6 +61,25 @@ class Reduction {
     }
 
   private:
+    // Fold what the hosts have reduced, in their order.
+    void fold_hosts(const std::byte* partials) {
+        const std::size_t bytes = count_ * width_;
+        // The mean of the hosts' means is the mean only where hosts have as many ranks.
+        if (op_ == Op::avg && !lanes_.even()) {
+            std::copy_n(partials, bytes, data_);
+            int weight = static_cast<int>(lanes_.ranks_of(0).size());
+            for (int host = 1; host < lanes_.hosts(); ++host) {
+                const int more = static_cast<int>(lanes_.ranks_of(host).size());
+                mix_for(type_)(data_, weight, partials + host * bytes, more, count_);
+                weight += more;
+            }
+            return;
+        }
+        std::vector<const void*> inputs;
+        for (int host = 0; host < lanes_.hosts(); ++host) inputs.push_back(partials + host * bytes);
+        fold_for(type_, op_)(data_, inputs.data(), lanes_.hosts(), count_);
+    }
+
     void on_wires_alone() {
         HostRing ring(lanes_, data_, count_, type_, op_);
         ring.start();
@@ -102,10 +116,7 @@ class Reduction {
 
     void through_first_ranks() {
         in_host::reduce(world_, data_, count_, type_, op_, 0);
-        if (lanes_.place() == 0) {
-            on_wires_alone();
-            if (divisor_ > 1) divide(data_, count_, type_, divisor_);
-        }
+        if (lanes_.place() == 0) on_wires_alone();
         in_host::broadcast(world_, data_, count_, type_, 0);
     }
 
@@ -132,7 +143,6 @@ class Reduction {
     std::size_t count_, width_;
     DType type_;
     Op op_;
-    int divisor_;
 };
 
 void reduce_all(const Lanes& lanes, void* data, std::size_t count, DType type, Op op,

@@ -9,8 +9,8 @@
 
 namespace nbdist {
 
-// A rank's own arena, zeros at first. Like a segment it lies in no file system. A forked child finds the
-// same bytes there as its parent, but what it writes is its own.
+// A rank's own arena, zeros at first. Like a segment it lies in no file system. What a forked child
+// writes there is its own; a page that it has not written shows it what its parent's holds meanwhile.
 class Arena {
   public:
     // Throws std::system_error when there is not that much memory.

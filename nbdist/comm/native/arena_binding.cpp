@@ -43,8 +43,11 @@ void bind_arena(nb::module_& m) {
         .def(nb::new_(&open_window), "arena"_a, "addresses"_a, "rank"_a);
 }
 
-void check_stretch(const Window* window, const Stretch& stretch, const std::vector<int>& among, int rank) {
-    if (std::find(among.begin(), among.end(), rank) == among.end()) return;
+void check_stretch(const Window* window, const Stretch& stretch, const std::vector<int>& among,
+                   const Group& group) {
+    if (group.spans_hosts())
+        throw nb::value_error("a group that spans hosts has no memory in common to reduce in; use all_reduce");
+    if (std::find(among.begin(), among.end(), group.rank()) == among.end()) return;
     if (window == nullptr) throw nb::value_error("a rank whose arena takes part needs a window");
     const int size = static_cast<int>(window->size());
     if (std::any_of(among.begin(), among.end(), [=](int peer) { return peer < 0 || peer >= size; }))

@@ -165,23 +165,53 @@ NBDIST_INLINE void fold(void* out, const void* const* in, int inputs, std::size_
     }
 }
 
+template <class T>
+NBDIST_INLINE void mix(void* mean, int weight, const void* other, int other_weight, std::size_t count) {
+    using E = Element<T>;
+    using Accumulator = typename E::Sum;
+    typename E::Stored* a = static_cast<typename E::Stored*>(mean);
+    const typename E::Stored* b = static_cast<const typename E::Stored*>(other);
+    const Accumulator of_a = static_cast<Accumulator>(weight), of_b = static_cast<Accumulator>(other_weight);
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < count; ++i)
+        a[i] = E::store((E::load(a[i]) * of_a + E::load(b[i]) * of_b) / (of_a + of_b));
+}
+
 // The same body, compiled for each instruction set. Only these functions may use the wide ones.
 template <class T, class Operation, class End>
 void fold_base(void* out, const void* const* in, int inputs, std::size_t count) {
     fold<T, Operation, End>(out, in, inputs, count);
 }
 
+template <class T>
+void mix_base(void* mean, int weight, const void* other, int other_weight, std::size_t count) {
+    mix<T>(mean, weight, other, other_weight, count);
+}
+
 #if defined(__x86_64__)
+#define NBDIST_AVX2 __attribute__((target("avx2,bmi2")))
+#define NBDIST_AVX512 \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2,prefer-vector-width=512")))
+
 template <class T, class Operation, class End>
-__attribute__((target("avx2,bmi2"))) void fold_avx2(void* out, const void* const* in, int inputs,
-                                                    std::size_t count) {
+NBDIST_AVX2 void fold_avx2(void* out, const void* const* in, int inputs, std::size_t count) {
     fold<T, Operation, End>(out, in, inputs, count);
 }
 
 template <class T, class Operation, class End>
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2,prefer-vector-width=512"))) void fold_avx512(
-    void* out, const void* const* in, int inputs, std::size_t count) {
+NBDIST_AVX512 void fold_avx512(void* out, const void* const* in, int inputs, std::size_t count) {
     fold<T, Operation, End>(out, in, inputs, count);
+}
+
+template <class T>
+NBDIST_AVX2 void mix_avx2(void* mean, int weight, const void* other, int other_weight, std::size_t count) {
+    mix<T>(mean, weight, other, other_weight, count);
+}
+
+template <class T>
+NBDIST_AVX512 void mix_avx512(void* mean, int weight, const void* other, int other_weight,
+                              std::size_t count) {
+    mix<T>(mean, weight, other, other_weight, count);
 }
 #endif
 
@@ -192,6 +222,15 @@ Fold choose([[maybe_unused]] Width width) {
     if (width == Width::avx2) return fold_avx2<T, Operation, End>;
 #endif
     return fold_base<T, Operation, End>;
+}
+
+template <class T>
+Mix mixing([[maybe_unused]] Width width) {
+#if defined(__x86_64__)
+    if (width == Width::avx512) return mix_avx512<T>;
+    if (width == Width::avx2) return mix_avx2<T>;
+#endif
+    return mix_base<T>;
 }
 
 template <class T, class End = Plain>
@@ -311,12 +350,31 @@ Fold fold_everywhere_for(DType type, Op op, Width width) {
     }
 }
 
+Mix mix_for(DType type, Width width) {
+    switch (type) {
+        case DType::f16:
+            return mixing<Float16>(width);
+        case DType::bf16:
+            return mixing<BFloat16>(width);
+        case DType::f32:
+            return mixing<float>(width);
+        case DType::f64:
+            return mixing<double>(width);
+        default:
+            return nullptr;
+    }
+}
+
 Fold fold_for(DType type, Op op) {
     return fold_for(type, op, widest());
 }
 
 Fold fold_everywhere_for(DType type, Op op) {
     return fold_everywhere_for(type, op, widest());
+}
+
+Mix mix_for(DType type) {
+    return mix_for(type, widest());
 }
 
 }  // namespace nbdist

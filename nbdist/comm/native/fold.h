@@ -28,4 +28,11 @@ Fold fold_for(DType type, Op op, Width width);
 Fold fold_everywhere_for(DType type, Op op);
 Fold fold_everywhere_for(DType type, Op op, Width width);
 
+// mean[i] becomes the mean of mean[i] and other[i], which stand for `weight` and `other_weight` ranks: what a
+// 16-bit sum may leave, its range, no mean does. Floats alone have it.
+using Mix = void (*)(void* mean, int weight, const void* other, int other_weight, std::size_t count);
+
+Mix mix_for(DType type);
+Mix mix_for(DType type, Width width);
+
 }  // namespace nbdist

@@ -20,14 +20,14 @@ HostRing::HostRing(const Lanes& lanes, std::byte* data, std::size_t count, DType
       data_(data),
       count_(count),
       width_(size_of(type)),
-      type_(type),
       op_(op),
       hosts_(lanes.hosts()),
       host_(lanes.host()),
       left_(lanes.speaker_of((host_ + hosts_ - 1) % hosts_)),
       right_(lanes.speaker_of((host_ + 1) % hosts_)),
       pieces_(pieces_for((count + hosts_ - 1) / hosts_ * width_)),
-      fold_(fold_for(type, op == Op::avg ? Op::sum : op)),
+      fold_(fold_for(type, op)),
+      mix_(mix_for(type)),
       scratch_bytes_(((count + hosts_ - 1) / hosts_ / pieces_ + 1) * width_),
       scratch_(lanes.scratch(ahead * scratch_bytes_)),
       errands_(lanes.errands()) {}
@@ -61,34 +61,36 @@ void HostRing::start() {
     }
 }
 
+void HostRing::take(std::size_t item) {
+    const Piece piece = incoming(item);
+    const std::byte* come = scratch_ + item % ahead * scratch_bytes_;
+    if (op_ == Op::avg) {
+        // It has passed a host more at every step.
+        int passed = 0;
+        for (int step = 0; step <= static_cast<int>(item / pieces_); ++step)
+            passed += weight_of((host_ - step - 1 + hosts_) % hosts_);
+        mix_(piece.data, weight_of(host_), come, passed, piece.count);
+    } else {
+        const void* inputs[2] = {come, piece.data};
+        fold_(piece.data, inputs, 2, piece.count);
+    }
+}
+
+int HostRing::weight_of(int host) const {
+    return lanes_.even() ? 1 : static_cast<int>(lanes_.ranks_of(host).size());
+}
+
 void HostRing::finish() {
     for (std::size_t item = 0; item < items(); ++item) {
         errands_.await(left_, expected_[item]);
         const Piece piece = incoming(item);
-        if (folds(item)) {
-            const void* inputs[2] = {scratch_ + item % ahead * scratch_bytes_, piece.data};
-            fold_(piece.data, inputs, 2, piece.count);
-            // The last rank that adds to a piece is the one whose bits all receive.
-            if (op_ == Op::avg && !folds(item + pieces_)) divide(piece.data, piece.count, type_, hosts_);
-        }
+        // The last rank that adds to a piece is the one whose bits all receive.
+        if (folds(item)) take(item);
         expected_[item] = nullptr;
         expect();
         if (item + pieces_ < items()) errands_.send(right_, piece.data, piece.count * width_);
     }
     errands_.await_all();
-}
-
-void divide(void* data, std::size_t count, DType type, int divisor) {
-    // The mean of x and of zeros: no kernel of its own for what only averages over hosts need.
-    constexpr std::size_t tile = 1024;
-    alignas(64) static constexpr std::byte zeros[tile * sizeof(double)]{};
-    std::vector<const void*> inputs(divisor, zeros);
-    const Fold mean = fold_for(type, Op::avg);
-    std::byte* at = static_cast<std::byte*>(data);
-    for (std::size_t begin = 0; begin < count; begin += tile, at += tile * size_of(type)) {
-        inputs[0] = at;
-        mean(at, inputs.data(), divisor, std::min(tile, count - begin));
-    }
 }
 
 }  // namespace nbdist

@@ -156,7 +156,7 @@ class Handle {
                              DType type, Op op, std::vector<int> among, Then then) {
         require_fold(type, op, fold_everywhere_for);
         const Stretch stretch{offset, count, type};
-        check_stretch(window.get(), stretch, among, live(Kind::all_reduce)->rank());
+        check_stretch(window.get(), stretch, among, *live(Kind::all_reduce));
         auto work = [=](World& world) { nbdist::all_reduce(world, window.get(), stretch, op, among); };
         return launch(signature_of(stretch, op), work, std::move(then));
     }

@@ -80,6 +80,21 @@ TEST(sixteen_bit_sums_round_once) {
             CHECK_EQUAL(bits, 0x6801);  // 2050
 }
 
+TEST(a_mix_is_the_mean_of_all_ranks_it_stands_for) {
+    for (Width width : widths())
+        for (std::size_t count : {0, 1, 63, 1500}) {
+            // Three ranks had 60000, one -4000: their sum is no half.
+            Bytes mean = bytes_of(std::vector<std::uint16_t>(count, 0x7b53));
+            const Bytes other = bytes_of(std::vector<std::uint16_t>(count, 0xebd0));
+            mix_for(DType::f16, width)(mean.data(), 3, other.data(), 1, count);
+            for (std::uint16_t bits : values_of<std::uint16_t>(mean)) CHECK_EQUAL(bits, 0x795f);  // 44000
+            std::vector<double> wide(count, 7), more(count, 1);
+            mix_for(DType::f64, width)(wide.data(), 1, more.data(), 2, count);
+            for (double value : wide) CHECK(value == 3);
+        }
+    CHECK(mix_for(DType::i32) == nullptr);
+}
+
 TEST(integers_wrap_round) {
     const Bytes most = bytes_of(std::vector<std::int64_t>(9, std::numeric_limits<std::int64_t>::max()));
     const Bytes one = bytes_of(std::vector<std::int64_t>(9, 1));
