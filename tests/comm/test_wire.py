@@ -100,7 +100,7 @@ def test_a_mean_does_not_overflow_within_a_host():
 def in_arenas(rank: int, size: int) -> None:
     native = dist.group.WORLD.native
     for among in ([0, 1], [1 - rank]):
-        with pytest.raises(ValueError, match="spans hosts .*; use all_reduce"):
+        with pytest.raises(ValueError, match=r"spans hosts .*; use all_reduce"):
             native.all_reduce_arena(None, 0, 1, DType.float32, Op.sum, among)
 
 

@@ -46,7 +46,8 @@ void bind_arena(nb::module_& m) {
 void check_stretch(const Window* window, const Stretch& stretch, const std::vector<int>& among,
                    const Group& group) {
     if (group.spans_hosts())
-        throw nb::value_error("a group that spans hosts has no memory in common to reduce in; use all_reduce");
+        throw nb::value_error(
+            "a group that spans hosts has no memory in common to reduce in; use all_reduce");
     if (std::find(among.begin(), among.end(), group.rank()) == among.end()) return;
     if (window == nullptr) throw nb::value_error("a rank whose arena takes part needs a window");
     const int size = static_cast<int>(window->size());
