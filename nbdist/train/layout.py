@@ -115,7 +115,7 @@ class Layout:
             bucket.lie_in(None if isinstance(made, str) else made)
 
     def renew(self, world: World) -> None:
-        """Take other memory if a group that is over reduced in it: a rank that is late may yet write there."""
+        """Take other memory if a group that is over reduced in it: whoever is late may yet write there."""
         if self._window is not None and self._world is not world:
             self._take_memory()
 
