@@ -13,6 +13,7 @@ from .rendezvous import not_come
 
 _LENGTH = 4096  # of every message, since both sides have to know it
 _SLICE = 0.2
+_FIRST_TAG = -3  # the others lie below it; native/mail.h says whose tags are whose
 
 
 class Unmet(TimeoutError):
@@ -35,7 +36,7 @@ class Letters:
         self._secret = secret
         self._members = members
         self._rank = rank
-        self._tag = -2 - number  # users' are from 0 up, and -1 is the native layer's own
+        self._tag = _FIRST_TAG - number
         self.deadline = deadline
         self._arrival = threading.Event()
         self._inbox: list[ctypes.Array[ctypes.c_char]] = []

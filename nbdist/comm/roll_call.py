@@ -14,7 +14,7 @@ from .work import Pending
 if TYPE_CHECKING:
     from .group import RingGroup
 
-_TAG = -2  # of messages nobody else receives: users' tags are not negative, and -1 is the exchanges'
+_TAG = -2  # of messages nobody else receives; native/mail.h says whose tags are whose
 
 
 def call_the_roll(group: RingGroup, timeout: timedelta | None) -> None:

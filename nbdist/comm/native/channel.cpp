@@ -30,17 +30,19 @@ const Envelope* Pieces::head() {
     return &reinterpret_cast<const MailHeader*>(members_.mail(peer_, members_.rank(), taken))->envelope;
 }
 
-bool Pieces::receive(std::byte* place, std::uint64_t& done) {
+bool Pieces::receive(std::byte* place, std::uint64_t total, std::uint64_t& done) {
     MailCursor& cursor = members_.cursor(peer_, members_.rank());
     while (head() != nullptr) {
         const std::uint64_t taken = cursor.taken.load(std::memory_order_relaxed);
         const std::byte* piece = members_.mail(peer_, members_.rank(), taken);
-        const MailHeader header = *reinterpret_cast<const MailHeader*>(piece);
-        if (header.bytes > 0) std::memcpy(place + done, piece + sizeof(MailHeader), header.bytes);
-        done += header.bytes;
+        // Whatever a peer's memory says, it must not overrun ours.
+        const std::uint64_t told = reinterpret_cast<const MailHeader*>(piece)->bytes;
+        const std::uint64_t bytes = std::min<std::uint64_t>({told, mail_payload, total - done});
+        if (bytes > 0) std::memcpy(place + done, piece + sizeof(MailHeader), bytes);
+        done += bytes;
         cursor.taken.store(taken + 1, std::memory_order_release);
         members_.control(peer_).mail_bell.ring();
-        if (done == header.envelope.total) return true;
+        if (done == total) return true;
     }
     return false;
 }

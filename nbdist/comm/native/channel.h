@@ -16,8 +16,12 @@ class Channel {
     // The message at the head, if it has begun to come; null else.
     virtual const Envelope* head() = 0;
 
-    // Move what has come of the message at the head to `place`, from `done` on. True once it is whole.
-    virtual bool receive(std::byte* place, std::uint64_t& done) = 0;
+    // Move what has come of the message at the head to `place`, which has room for the `total` that the head
+    // told, from `done` on. True once it is whole.
+    virtual bool receive(std::byte* place, std::uint64_t total, std::uint64_t& done) = 0;
+
+    // Tell the peer that nothing more will come from here.
+    virtual void end() {}
 };
 
 // In shared memory: two pieces a direction, in the sender's segment.
@@ -26,7 +30,7 @@ class Pieces : public Channel {
     Pieces(const Members& members, int peer) : members_(members), peer_(peer) {}
     bool send(const Envelope& envelope, const std::byte* data, std::uint64_t& done, bool held) override;
     const Envelope* head() override;
-    bool receive(std::byte* place, std::uint64_t& done) override;
+    bool receive(std::byte* place, std::uint64_t total, std::uint64_t& done) override;
 
   private:
     const Members& members_;

@@ -3,29 +3,32 @@
 namespace nbdist {
 
 Errands::~Errands() {
-    for (const auto& [peer, ticket] : out_)
-        if (!ticket->done()) mail_.forget(ticket);
+    for (const Errand& errand : out_)
+        if (!errand.ticket->done()) mail_.forget(errand.ticket);
 }
 
-Errands::TicketRef Errands::keep(int peer, TicketRef ticket) {
-    if (!ticket->done()) out_.emplace_back(peer, ticket);
+Errands::TicketRef Errands::keep(int peer, TicketRef ticket, bool comes) {
+    if (!ticket->done()) out_.push_back({peer, ticket, comes});
     return ticket;
 }
 
 Errands::TicketRef Errands::send(int to, const void* data, std::size_t bytes, bool held) {
-    return keep(to, mail_.post_send(to, tag_, data, bytes, held));
+    return keep(to, mail_.post_send(to, tag_, data, bytes, held), false);
 }
 
 Errands::TicketRef Errands::receive(int from, void* data, std::size_t bytes) {
-    return keep(from, mail_.post_recv(from, tag_, data, bytes));
+    return keep(from, mail_.post_recv(from, tag_, data, bytes), true);
 }
 
-void Errands::await(int peer, const TicketRef& ticket) {
-    if (!ticket->done()) mail_.wait(ticket, world_.waiting_for(peer));
+void Errands::await(const Errand& errand) {
+    if (errand.ticket->done()) return;
+    Waiting waiting = world_.waiting_for(errand.peer);
+    waiting.comes = errand.comes;
+    mail_.wait(errand.ticket, waiting);
 }
 
 void Errands::await_all() {
-    for (const auto& [peer, ticket] : out_) await(peer, ticket);
+    for (const Errand& errand : out_) await(errand);
     out_.clear();
 }
 

@@ -1,7 +1,6 @@
 // The messages of one collective.
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "mail.h"
@@ -21,16 +20,23 @@ class Errands {
 
     TicketRef send(int to, const void* data, std::size_t bytes, bool held = false);
     TicketRef receive(int from, void* data, std::size_t bytes);
-    void await(int peer, const TicketRef& ticket);
+    // Wait for a message that `receive` asked for.
+    void await(int peer, const TicketRef& ticket) { await({peer, ticket, true}); }
     void await_all();
 
   private:
-    TicketRef keep(int peer, TicketRef ticket);
+    struct Errand {
+        int peer;
+        TicketRef ticket;
+        bool comes;
+    };
+    TicketRef keep(int peer, TicketRef ticket, bool comes);
+    void await(const Errand& errand);
 
     World& world_;
     Mail& mail_;
     std::int64_t tag_;
-    std::vector<std::pair<int, TicketRef>> out_;
+    std::vector<Errand> out_;
 };
 
 }  // namespace nbdist

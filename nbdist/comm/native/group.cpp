@@ -55,18 +55,29 @@ Group::~Group() {
 }
 
 void Group::run(const Signature& signature, const Collective& collective) {
-    queue_.run(signature.kind, [&] {
-        Turn turn(world_);
+    queue_.run(signature.kind, [&] { take_turn(signature.kind, collective); });
+}
+
+void Group::take_turn(Kind kind, const Collective& collective) {
+    Turn turn(world_);
+    try {
         collective(world_);
-    });
+    } catch (...) {
+        vigil_.abort_for_failure(kind);
+        throw;
+    }
 }
 
 bool Group::submit(const Signature& signature, Collective collective, Promise promise) {
-    auto task = [this, collective = std::move(collective)] {
-        Turn turn(world_);
-        collective(world_);
+    auto task = [this, kind = signature.kind, collective = std::move(collective)] {
+        take_turn(kind, collective);
     };
-    return queue_.submit(signature, patience_, std::move(task), std::move(promise));
+    try {
+        return queue_.submit(signature, patience_, std::move(task), std::move(promise));
+    } catch (...) {
+        vigil_.abort_for_failure(signature.kind);
+        throw;
+    }
 }
 
 void Group::abort(const std::string& reason) {

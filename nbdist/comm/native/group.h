@@ -60,6 +60,7 @@ class Group {
       private:
         Endpoint& endpoint_;
     };
+    void take_turn(Kind kind, const Collective& collective);
 
     std::shared_ptr<Endpoint> endpoint_;
     Members members_;

@@ -28,9 +28,9 @@ Socket::Socket(int fd) : fd_(fd) {
 }
 
 Socket::~Socket() {
-    if (fd_) forget_descriptor(fd_.get());
+    const int fd = fd_.release();
     // A child has closed it already, and the number may be something else's there.
-    if (generation_ != generation()) fd_.release();
+    if (fd >= 0 && generation_ == generation()) close_kept(fd);
 }
 
 void Socket::keep_alive() const {

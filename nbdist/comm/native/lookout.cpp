@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -13,8 +14,8 @@ namespace nbdist {
 
 namespace {
 
-// What goes over a control connection: a kind, then one of the two.
-enum class Frame : std::uint64_t { presence, obituary };
+// What goes over a control connection: a kind, then one of the three.
+enum class Frame : std::uint64_t { presence, obituary, beat };
 
 struct PresenceFrame {
     Frame kind = Frame::presence;
@@ -29,8 +30,25 @@ struct ObituaryFrame {
     char reason[reason_bytes];
 };
 
-// Asked every second (link.h), the other host may leave two questions unanswered: packets do get lost.
-constexpr int silence_ms = 2500;
+struct BeatFrame {
+    Frame kind = Frame::beat;
+    std::uint64_t felt;  // beats of the other side's that were heard
+};
+
+// A beat is unacknowledged for so long only if it was sent again three times and more, so a lost packet is no
+// lost host; and with the wait for the first beat that is lost it is less than 3 s.
+constexpr int silence_ms = 2250;
+constexpr std::chrono::milliseconds between_beats{500};
+// A process that is stopped hears none, and its socket shall not fill up: a full one counts as silence. Then
+// the kernel's own questions (link.h) are enough.
+constexpr std::uint64_t unheard_beats = 20;
+
+// What an error of a control connection says. One other than these is the kernel's: it asked, and nobody
+// answered.
+Loss loss_by(int error) {
+    return error == 0 || error == ECONNRESET || error == EPIPE ? Loss::died : Loss::silent;
+}
+
 constexpr std::uint64_t ending = ~std::uint64_t{0}, data = ending - 1;
 
 }  // namespace
@@ -51,7 +69,7 @@ Lookout::Lookout(const Members& members, std::vector<Link>& links) : members_(me
     for (Link& link : links) {
         link.control.keep_alive();
         link.control.limit_silence(silence_ms);
-        lines_.push_back({link.peer, std::move(link.control), {}, {}});
+        lines_.push_back({.peer = link.peer, .socket = std::move(link.control), .heard = {}, .waiting = {}});
         add(lines_.back().socket.get(), lines_.size() - 1);
     }
     thread_ = std::thread(&Lookout::run, this);
@@ -86,6 +104,7 @@ void Lookout::tell_obituary() {
 
 // The caller holds the lock. Never waits: what finds no room goes when there is some.
 void Lookout::tell(Line& line, const void* frame, std::size_t bytes) {
+    if (line.loss != Loss::none) return;
     const std::byte* first = static_cast<const std::byte*>(frame);
     line.waiting.insert(line.waiting.end(), first, first + bytes);
     flush(line);
@@ -95,6 +114,13 @@ void Lookout::flush(Line& line) {
     const bool waited = !line.waiting.empty();
     while (!line.waiting.empty()) {
         const ssize_t sent = send(line.socket.get(), line.waiting.data(), line.waiting.size(), MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+            // The kernel tells the cause only once, so keep it for `listen`, which first hears what had come.
+            line.loss = loss_by(errno);
+            line.waiting.clear();
+            break;
+        }
         if (sent <= 0) break;
         line.waiting.erase(line.waiting.begin(), line.waiting.begin() + sent);
     }
@@ -132,8 +158,7 @@ void Lookout::listen(Line& line) {
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
         if (got <= 0) {
-            // An error other than a reset is the kernel's: it asked, and nobody answered.
-            lose(line, got == 0 || errno == ECONNRESET || errno == EPIPE ? Loss::died : Loss::silent);
+            lose(line, loss_by(got == 0 ? 0 : errno));
             break;
         }
         line.heard.insert(line.heard.end(), buffer, buffer + got);
@@ -162,6 +187,12 @@ void Lookout::obey(Line& line) {
             mirror.leaving.store(frame.leaving, std::memory_order_release);
             mirror.left.store(frame.left, std::memory_order_release);
             mirror.closed.store(static_cast<std::uint32_t>(frame.closed), std::memory_order_release);
+        } else if (kind == Frame::beat) {
+            BeatFrame frame;
+            if (!next(frame)) break;
+            ++line.felt;
+            line.answered = frame.felt;
+            continue;  // nobody waits for that
         } else {
             ObituaryFrame frame;
             if (!next(frame)) break;
@@ -175,6 +206,12 @@ void Lookout::obey(Line& line) {
 
 void Lookout::lose(Line& line, Loss how) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, line.socket.get(), nullptr);
+    {
+        std::lock_guard lock(mutex_);
+        if (line.loss == Loss::none) line.loss = how;
+        how = line.loss;
+        line.waiting.clear();
+    }
     Presence& mirror = members_.control(line.peer).presence;
     // Whoever said farewell has left, not died.
     if (mirror.closed.load(std::memory_order_acquire) == 0)
@@ -188,10 +225,28 @@ void Lookout::ring_own() const {
     nudge();
 }
 
+void Lookout::beat() {
+    std::lock_guard lock(mutex_);
+    for (Line& line : lines_) {
+        if (line.beats - line.answered >= unheard_beats) continue;
+        ++line.beats;
+        BeatFrame frame;
+        frame.felt = line.felt;
+        tell(line, &frame, sizeof frame);
+    }
+}
+
 void Lookout::run() {
     epoll_event events[16];
+    auto next = std::chrono::steady_clock::now() + between_beats;
     while (true) {
-        const int number = epoll_wait(epoll_.get(), events, 16, -1);
+        const auto rest =
+            std::chrono::ceil<std::chrono::milliseconds>(next - std::chrono::steady_clock::now());
+        const int number = epoll_wait(epoll_.get(), events, 16, std::max(0, static_cast<int>(rest.count())));
+        if (const auto now = std::chrono::steady_clock::now(); now >= next) {
+            beat();
+            next = now + between_beats;
+        }
         for (int i = 0; i < number; ++i) {
             const std::uint64_t what = events[i].data.u64;
             if (what == ending) return;
@@ -215,6 +270,12 @@ void Lookout::close() {
     thread_.join();
     // The farewell is in the kernel's hands; what it cannot deliver, the end of the connection tells.
     std::lock_guard lock(mutex_);
+    for (Line& line : lines_) {
+        // A socket closed with something unread in it resets the connection, and the farewell may be lost.
+        std::byte unread[4096];
+        while (recv(line.socket.get(), unread, sizeof unread, 0) > 0) {
+        }
+    }
     lines_.clear();
 }
 

@@ -2,9 +2,11 @@
 //
 // On the control connections ranks tell where they are in a cell, that they leave, and why a group has
 // ended. The lookout writes it into their mirrors, so that whoever waits looks at a peer of another host
-// as at one of its own; a connection that ends without a farewell is a rank that has died.
+// as at one of its own; a connection that ends without a farewell is a rank that has died. It also beats:
+// what it sends twice a second the other host's kernel has to acknowledge, or is known to be gone.
 #pragma once
 
+#include <chrono>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -43,10 +45,15 @@ class Lookout {
         Socket socket;
         std::vector<std::byte> heard;    // not yet a whole frame
         std::vector<std::byte> waiting;  // what the socket had no room for
+        Loss loss = Loss::none;          // nothing goes to that rank any more
+        std::uint64_t beats = 0;         // sent
+        std::uint64_t answered = 0;      // of these, heard by the peer as far as we know
+        std::uint64_t felt = 0;          // of the peer's, heard here
     };
 
     void tell(Line& line, const void* frame, std::size_t bytes);
     void flush(Line& line);
+    void beat();
     void listen(Line& line);
     void obey(Line& line);
     void lose(Line& line, Loss how);

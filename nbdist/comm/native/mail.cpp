@@ -24,6 +24,7 @@ Mail::Mail(const Members& members, Vigil& vigil, Announcer& announcer, Lookout& 
       lookout_(lookout),
       channels_(members.size()),
       wires_(members.size()),
+      severed_(members.size()),
       spans_hosts_(!links.empty()),
       outgoing_(members.size()),
       arrivals_(members.size()),
@@ -82,8 +83,9 @@ void Mail::progress() {
 }
 
 void Mail::push(int to) {
-    while (!outgoing_[to].empty()) {
+    while (!outgoing_[to].empty() && !severed_[to]) {
         Outgoing& message = outgoing_[to].front();
+        message.begun = true;
         const std::uint64_t before = message.done;
         const Envelope envelope{message.tag, message.total};
         const bool whole = channels_[to]->send(envelope, message.data, message.done, message.held);
@@ -98,6 +100,7 @@ void Mail::push(int to) {
 // Whether anybody asks for what comes from a peer. If not it is left in the channel, where it holds the
 // sender back.
 bool Mail::wanted(int from) const {
+    if (severed_[from]) return false;
     if (!arrivals_[from].empty() && arrivals_[from].back().receiver != nullptr) return true;
     return std::any_of(posted_.begin(), posted_.end(), [&](const auto& incoming) {
         return incoming->from == from || incoming->from == any_source;
@@ -118,7 +121,7 @@ void Mail::pull(int from) {
         Arrival& arrival = arrivals.back();
         std::byte* place = arrival.aside.empty() && arrival.receiver != nullptr ? arrival.receiver->data
                                                                                 : arrival.aside.data();
-        if (!channel.receive(place, arrival.done)) break;
+        if (!channel.receive(place, arrival.total, arrival.done)) break;
         ++arrived_[from];
         if (arrival.receiver != nullptr) {
             hand_over(from, arrival);
@@ -129,7 +132,8 @@ void Mail::pull(int from) {
     // For the vigil: a peer that has left is gone when what it sent before has come.
     const std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
     members_.cursor(from, members_.rank())
-        .taken.store(wires_[from]->ended() ? all : arrived_[from], std::memory_order_release);
+        .taken.store(wires_[from]->ended() || severed_[from] ? all : arrived_[from],
+                     std::memory_order_release);
 }
 
 // A connection that fails by itself; where the peer's process or host is gone, the lookout will know.
@@ -173,6 +177,7 @@ bool Mail::fits(int from, const Incoming& incoming, std::size_t total) {
                  sender + " sent " + std::to_string(total) + " bytes to " + receiver + ", which receives " +
                      std::to_string(incoming.total) + " bytes; use tensors of one size and dtype on both",
                  true);
+    severed_[from] = true;  // else what follows would be taken in for as long as it comes
     return false;
 }
 
@@ -193,7 +198,9 @@ bool Mail::is_owed_by(int peer) {
 // A message comes from whoever has posted one, be it about to leave the cell; only to be received needs a
 // peer that is still there.
 Waiting Mail::complete(Waiting waiting) {
-    if (waiting.kind == Kind::recv) waiting.owes = [this](int peer) { return is_owed_by(peer); };
+    if (waiting.kind != Kind::recv) return waiting;
+    waiting.owes = [this](int peer) { return is_owed_by(peer); };
+    waiting.comes = true;
     return waiting;
 }
 
@@ -216,7 +223,7 @@ void Mail::nap(const Vigil::Check& ready) {
     for (int peer = 0; peer < members_.size(); ++peer) {
         const Wire* wire = wires_[peer];
         const bool in = wanted(peer) && (wire == nullptr || !wire->ended());
-        const bool out = !outgoing_[peer].empty() && (wire == nullptr || !wire->failed());
+        const bool out = !outgoing_[peer].empty() && !severed_[peer] && (wire == nullptr || !wire->failed());
         if (wire == nullptr)
             needs_bell |= in || out;
         else if (in || out)
@@ -247,31 +254,57 @@ void Mail::wait(const std::shared_ptr<Ticket>& ticket, const Waiting& waiting) {
             return ticket->done();
         });
     } catch (...) {
-        // The group is over, and our caller's memory is about to be somebody else's.
-        forget(ticket);
+        give_up(ticket, waiting.kind);
         throw;
     }
 }
 
+// In a handler. The group is over, and our caller's memory is about to be somebody else's.
+void Mail::give_up(const std::shared_ptr<Ticket>& ticket, Kind kind) {
+    vigil_.abort_for_failure(kind);
+    forget(ticket);
+}
+
 void Mail::forget(const std::shared_ptr<Ticket>& ticket) {
     std::lock_guard lock(mutex_);
-    for (auto& messages : outgoing_)
-        messages.remove_if([&](const Outgoing& message) { return message.ticket == ticket; });
     posted_.remove_if([&](const auto& incoming) { return incoming->ticket == ticket; });
-    for (auto& messages : arrivals_)
-        messages.remove_if([&](const Arrival& message) {
-            return message.receiver != nullptr && message.receiver->ticket == ticket;
+    for (int peer = 0; peer < members_.size(); ++peer) {
+        bool halved = false;
+        outgoing_[peer].remove_if([&](const Outgoing& message) {
+            if (message.ticket != ticket) return false;
+            halved |= message.begun;
+            return true;
         });
+        arrivals_[peer].remove_if([&](const Arrival& message) {
+            if (message.receiver == nullptr || message.receiver->ticket != ticket) return false;
+            halved = true;
+            return true;
+        });
+        if (halved) sever(peer);
+    }
+}
+
+// What follows half a message would be taken for its rest. The caller holds the lock.
+void Mail::sever(int peer) {
+    severed_[peer] = true;
+    channels_[peer]->end();
 }
 
 void Mail::entrust(Promise promise, const Waiting& waiting) {
-    std::lock_guard lock(mutex_);
-    if (closing_) vigil_.check(waiting.kind);
-    entrusted_.push_back({std::move(promise), complete(waiting)});
-    ++entrustments_;
-    if (!courier_.joinable()) courier_ = std::thread(&Mail::run, this);
-    work_.notify_all();
-    members_.own().mail_bell.ring();
+    const auto ticket = promise.ticket;
+    try {
+        std::lock_guard lock(mutex_);
+        if (closing_) vigil_.check(waiting.kind);
+        if (!courier_.joinable()) courier_ = std::thread(&Mail::run, this);
+        entrusted_.push_back({std::move(promise), complete(waiting)});
+        ++entrustments_;
+        work_.notify_all();
+        members_.own().mail_bell.ring();
+        if (polling_) lookout_.nudge();
+    } catch (...) {
+        give_up(ticket, waiting.kind);
+        throw;
+    }
 }
 
 void Mail::drain(Kind kind) {
@@ -309,6 +342,7 @@ void Mail::run() {
             });
         } catch (...) {
             error = std::current_exception();
+            vigil_.abort_for_failure(waiting.front().kind);
         }
         lock.lock();
         for (auto it = entrusted_.begin(); it != entrusted_.end();) {
@@ -337,6 +371,10 @@ void Mail::close() {
     }
     if (courier.joinable()) courier.join();
     if (spans_hosts_ && !vigil_.aborted()) linger();
+    // Whoever still waits for one of our messages shall not wait until this group is destroyed.
+    std::lock_guard lock(mutex_);
+    for (int peer = 0; peer < members_.size(); ++peer)
+        if (wires_[peer] != nullptr) sever(peer);
 }
 
 // Until the other hosts have what was sent: a connection that is closed with something unread in it takes

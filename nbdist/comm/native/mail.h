@@ -18,10 +18,12 @@
 
 namespace nbdist {
 
-// Of messages inside a collective; users' tags are >= 0.
-constexpr std::int64_t exchange_tag = -1;
-constexpr std::int64_t lane_tag = std::numeric_limits<std::int64_t>::min();
-constexpr std::int64_t accord_tag = lane_tag + 1;
+// Whose tags are whose. Users' are from 0 up.
+constexpr std::int64_t exchange_tag = -1;   // exchange.cpp
+constexpr std::int64_t roll_call_tag = -2;  // roll_call.py
+constexpr std::int64_t meetings_tag = -3;   // letters.py: this one and, for other meetings, 2^56 below it
+constexpr std::int64_t lane_tag = std::numeric_limits<std::int64_t>::min();  // lanes.cpp
+constexpr std::int64_t accord_tag = lane_tag + 1;                            // lanes.cpp
 
 class Mail {
   public:
@@ -40,7 +42,8 @@ class Mail {
 
     // Drive messages until this one is done.
     void wait(const std::shared_ptr<Ticket>& ticket, const Waiting& waiting);
-    // Touch the memory of this one no more.
+    // Touch the memory of this one no more. If a part of it has moved, nothing can follow: then the group is
+    // over, or about to be.
     void forget(const std::shared_ptr<Ticket>& ticket);
     // Let the courier thread drive it.
     void entrust(Promise promise, const Waiting& waiting);
@@ -56,6 +59,7 @@ class Mail {
         const std::byte* data;
         std::uint64_t total, done;
         bool held;
+        bool begun = false;
     };
     struct Incoming {  // posted by a receiver
         std::shared_ptr<Ticket> ticket;
@@ -75,6 +79,8 @@ class Mail {
         Waiting waiting;
     };
 
+    void give_up(const std::shared_ptr<Ticket>& ticket, Kind kind);
+    void sever(int peer);
     void progress();
     void push(int to);
     void pull(int from);
@@ -99,6 +105,7 @@ class Mail {
     std::vector<std::unique_ptr<Channel>> channels_;  // by peer
     std::vector<Wire*> wires_;                        // the same, where they are wires
     bool spans_hosts_ = false;
+    std::vector<bool> severed_;                  // by peer: nothing moves any more
     bool polling_ = false;                       // a thread sleeps on the wires themselves
     bool finished_ = false;                      // something others may wait for
     std::vector<std::list<Outgoing>> outgoing_;  // by destination

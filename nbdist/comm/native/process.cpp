@@ -45,9 +45,10 @@ void keep_from_children(int fd) {
     kept.fds.push_back(fd);
 }
 
-void forget_descriptor(int fd) {
+void close_kept(int fd) {
     std::lock_guard lock(kept.mutex);
     std::erase(kept.fds, fd);
+    close(fd);
 }
 
 std::optional<std::uint64_t> start_time(pid_t pid) {

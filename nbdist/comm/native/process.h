@@ -29,10 +29,11 @@ class Fd {
     int fd_ = -1;
 };
 
-// Close a descriptor in whatever children this process forks, until it is forgotten: a connection must
-// end with its rank, not with the last of the rank's children.
+// Close a descriptor in whatever children this process forks, until it is closed here: a connection must
+// end with its rank, not with the last of the rank's children. `close_kept` closes it here, at no moment
+// between a fork and what the child does about it.
 void keep_from_children(int fd);
-void forget_descriptor(int fd);
+void close_kept(int fd);
 
 // When a process started, in clock ticks since boot; nothing when there is no such process. With the
 // process id it names one process for ever.

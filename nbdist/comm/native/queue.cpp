@@ -54,18 +54,24 @@ bool Queue::submit(const Signature& signature, std::chrono::milliseconds patienc
                 promise.ticket->finish(nullptr);
                 return true;
             }
-            lock.lock();
+            std::lock_guard again(mutex_);
+            start();
             // What other threads queued meanwhile comes after it: the operation is open already.
             tasks_.emplace_front(std::move(task), std::move(promise));
-            lock.unlock();
         }
         lock.lock();
     } else {
+        start();
         tasks_.emplace_back(std::move(task), std::move(promise));
     }
-    if (!thread_.joinable() && !closing_) thread_ = std::thread(&Queue::work, this);
     changed_.notify_all();
     return false;
+}
+
+// Before anything is queued: where there can be no thread, nothing shall wait for it. The caller holds the
+// lock.
+void Queue::start() {
+    if (!thread_.joinable() && !closing_) thread_ = std::thread(&Queue::work, this);
 }
 
 // The announcer is left with the only hold on `then`: to let go of it may take Python's lock, for which

@@ -37,6 +37,7 @@ class Queue {
     void acquire(std::unique_lock<std::mutex>& lock, Kind kind);
     class Turn;
     void settle(const Task& task, Promise promise);
+    void start();
     void work();
 
     World& world_;

@@ -135,7 +135,7 @@ void Vigil::look_for_gone(const Waiting& waiting, const Check& ready) {
 
 // Whether nothing of what is waited for will come from this peer any more.
 bool Vigil::is_gone(const Waiting& waiting, int peer) const {
-    if (waiting.kind != Kind::send && is_arriving(peer)) return false;
+    if (waiting.comes && is_arriving(peer)) return false;
     if (members_.control(peer).presence.closed.load(std::memory_order_acquire) != 0) return true;
     if (!waiting.owes) return has_left(peer);
     return has_come_to(peer, &Presence::leaving) && !waiting.owes(peer);
@@ -177,6 +177,18 @@ void Vigil::abort(int rank, const std::string& reason, bool mismatch) {
     if (parent_ != nullptr && parent_->aborted()) return;
     // Each rank tells the other hosts what it wrote itself; what it heard from one, all have heard.
     if (members_.bury(rank, reason, mismatch)) lookout_.tell_obituary();
+}
+
+void Vigil::abort_for_failure(Kind kind) {
+    if (over()) return;
+    std::string what = "an unknown error";
+    try {
+        throw;
+    } catch (const std::exception& error) {
+        what = error.what();
+    } catch (...) {
+    }
+    abort(members_.rank(), rank_name(members_.rank()) + " failed in " + name_of(kind) + ": " + what);
 }
 
 bool Vigil::aborted() const {

@@ -22,6 +22,9 @@ struct Waiting {
     // Whether a peer that issues nothing more in this cell has this on its way all the same. Without it:
     // until it has left the cell.
     std::function<bool(int peer)> owes = nullptr;
+    // Whether it is a message of that peer's: then all that the peer has sent is taken in meanwhile, and the
+    // news that it has left may be here before it.
+    bool comes = false;
 };
 
 constexpr int any_source = -1;
@@ -67,6 +70,8 @@ class Vigil {
     }
     // End the group on every rank. `reason` is a clause that names the rank; the first one stays.
     void abort(int rank, const std::string& reason, bool mismatch = false);
+    // In a handler: end the group, unless it is over, for the others would wait for what failed here.
+    void abort_for_failure(Kind kind);
     bool aborted() const;
     // Whether nothing may be waited for any more: aborted, or left by this process.
     bool over() const;

@@ -76,9 +76,9 @@ const Envelope* Wire::head() {
     return &head_;
 }
 
-bool Wire::receive(std::byte* place, std::uint64_t& done) {
-    while (done < head_.total) {
-        const std::size_t rest = head_.total - done;
+bool Wire::receive(std::byte* place, std::uint64_t total, std::uint64_t& done) {
+    while (done < total) {
+        const std::size_t rest = total - done;
         if (begin_ < end_) {
             const std::size_t ready = std::min(end_ - begin_, rest);
             std::memcpy(place + done, read_.get() + begin_, ready);
@@ -93,6 +93,10 @@ bool Wire::receive(std::byte* place, std::uint64_t& done) {
     }
     arriving_ = false;
     return true;
+}
+
+void Wire::end() {
+    shutdown(fd(), SHUT_WR);
 }
 
 // Read to a place and, what comes beyond it, into our own buffer. Returns the bytes at the place.

@@ -17,7 +17,8 @@ class Wire : public Channel {
 
     bool send(const Envelope& envelope, const std::byte* data, std::uint64_t& done, bool held) override;
     const Envelope* head() override;
-    bool receive(std::byte* place, std::uint64_t& done) override;
+    bool receive(std::byte* place, std::uint64_t total, std::uint64_t& done) override;
+    void end() override;
 
     int fd() const { return socket_.get(); }
     // Whether nothing will come any more.

@@ -1,3 +1,4 @@
+#include <barrier>
 #include <thread>
 
 #include "mail.h"
@@ -176,4 +177,53 @@ TEST(what_a_rank_sent_before_it_left_still_arrives) {
                              "rank 0 left the group while rank 1 waits in recv");
             }
         });
+}
+
+TEST(nothing_follows_half_a_message_that_was_taken_back) {
+    for (const Hosts& hosts : pairs) {
+        std::barrier step(2);
+        spawn(hosts, [&](Group& group) {
+            Mail& mail = group.mail();
+            const Bytes large(20'000'000, std::byte{1}), small(10, std::byte{2});
+            // Moves what can move, once at least, even when the group is over.
+            auto look = [&] {
+                const auto own = mail.post_recv(group.rank(), 8, nullptr, 0);
+                mail.post_send(group.rank(), 8, nullptr, 0);
+                mail.wait(own, {Kind::recv, group.rank()});
+            };
+            if (group.rank() == 0) {
+                const auto half = mail.post_send(1, 1, large.data(), large.size());
+                step.arrive_and_wait();  // begun
+                step.arrive_and_wait();  // received in part, and taken back there
+                CHECK(!half->done());
+                look();
+                step.arrive_and_wait();  // more has come
+                step.arrive_and_wait();
+                group.abort("on purpose");
+                mail.forget(half);
+                const auto after = mail.post_send(1, 2, small.data(), small.size());
+                look();
+                CHECK(!after->done());
+                mail.forget(after);
+                step.arrive_and_wait();
+                return;
+            }
+            step.arrive_and_wait();
+            Bytes first(large.size()), second(large.size()), third(small.size());
+            const auto half = mail.post_recv(0, 1, first.data(), first.size());
+            look();
+            CHECK(first != Bytes(first.size()));
+            mail.forget(half);
+            step.arrive_and_wait();
+            step.arrive_and_wait();
+            const auto again = mail.post_recv(0, 1, second.data(), second.size());
+            const auto other = mail.post_recv(0, 2, third.data(), third.size());
+            look();
+            CHECK(second == Bytes(second.size()));
+            step.arrive_and_wait();
+            step.arrive_and_wait();
+            look();
+            CHECK(!again->done() && !other->done() && third == Bytes(third.size()));
+        });
+    }
 }

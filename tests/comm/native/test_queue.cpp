@@ -144,3 +144,39 @@ TEST(closing_with_work_on_its_way_ends_it) {
             }
         });
 }
+
+TEST(what_fails_on_one_rank_ends_the_group_on_all) {
+    struct Odd {};
+    const std::vector<std::pair<std::function<void()>, std::string>> failures = {
+        {[] { throw std::bad_alloc(); }, "rank 1 failed in all_reduce: std::bad_alloc"},
+        {[] { throw Odd(); }, "rank 1 failed in all_reduce: an unknown error"},
+    };
+    for (const Hosts& hosts : {one_host(2), Hosts{0, 1}})
+        for (const auto& [fail, reason] : failures)
+            for (bool queued : {false, true})
+                spawn(hosts, [&](Group& group) {
+                    const Signature signature = sum_of(50'000);
+                    auto work = [&](World& world) {
+                        Bytes data(200'000);
+                        agree(world, signature);
+                        if (group.rank() == 1) fail();
+                        all_reduce(world, data.data(), 50'000, DType::i32, Op::sum);
+                    };
+                    auto call = [&] {
+                        if (queued)
+                            submit(group, signature, work)->wait(group.vigil());
+                        else
+                            group.run(signature, work);
+                    };
+                    if (group.rank() == 0)
+                        CHECK_THROWS(Aborted, call(), reason);
+                    else
+                        try {
+                            call();
+                            CHECK(false);
+                        } catch (const std::bad_alloc&) {
+                        } catch (const Odd&) {
+                        }
+                    CHECK(group.vigil().aborted());
+                });
+}

@@ -50,7 +50,7 @@ TEST(messages_of_every_length_pass_in_order) {
         CHECK_EQUAL(head->total, lengths[i]);
         Bytes data(lengths[i]);
         std::uint64_t done = 0;
-        while (!pair.there->receive(data.data(), done)) std::this_thread::yield();
+        while (!pair.there->receive(data.data(), data.size(), done)) std::this_thread::yield();
         CHECK(data == sample(DType::u8, lengths[i], static_cast<int>(i)));
     }
     sender.join();
@@ -69,7 +69,7 @@ TEST(what_is_held_goes_with_the_next) {
         CHECK(head != nullptr && head->tag == tag);
         Bytes in(10);
         done = 0;
-        CHECK(pair.there->receive(in.data(), done));
+        CHECK(pair.there->receive(in.data(), in.size(), done));
         CHECK(in == data);
     }
 }
@@ -83,7 +83,7 @@ TEST(an_end_is_seen_after_what_came_before_it) {
     CHECK(pair.there->head() != nullptr);
     Bytes in(10);
     done = 0;
-    CHECK(pair.there->receive(in.data(), done));
+    CHECK(pair.there->receive(in.data(), in.size(), done));
     CHECK(pair.there->head() == nullptr);
     CHECK(pair.there->ended());
     done = 0;
