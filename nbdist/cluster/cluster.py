@@ -192,6 +192,7 @@ class Cluster:
         ranks: Sequence[int] | None = None,
         models: Sequence[str] = (),
         shards: Sequence[str] = (),
+        compression: str = "none",
     ) -> CellRun:
         """Send a cell to the ranks and return at once with a handle on it."""
         client = self._connected()
@@ -199,7 +200,13 @@ class Cluster:
         self.prepare(chosen)
         number = self._next_number()
         whole = len(chosen) == self.n
-        spec = {"number": number, "whole": whole, "models": list(models), "shards": list(shards)}
+        spec = {
+            "number": number,
+            "whole": whole,
+            "models": list(models),
+            "shards": list(shards),
+            "compression": compression,
+        }
         run = self._run = CellRun(client, code, spec, chosen, self.check_controller)
         if not whole:
             # The others count as having left, so that a collective of the whole world is refused.

@@ -25,6 +25,7 @@ class CellSpec:
     """Whether every rank runs the cell."""
     models: tuple[str, ...] = ()
     shards: tuple[str, ...] = ()
+    compression: str = "none"
 
 
 class _Exit:
@@ -175,21 +176,22 @@ class Rank:
         """Return those of `names` that this rank does not have."""
         return [name for name in names if name not in self._shell.user_ns]
 
-    def receive_model(self, name: str, payload: bytes | None) -> None:
+    def receive_model(self, name: str, payload: bytes | None, compression: str) -> None:
         """Take a model that rank 0 was sent, hand it round, and make it one over all ranks."""
-        self._attach(name, pickle.loads(self._share(payload)))  # noqa: S301  (signed channel)
+        model = pickle.loads(self._share(payload))  # noqa: S301  (signed channel)
+        self._attach(name, model, compression)
 
     def receive_shard(self, name: str, payload: bytes) -> None:
         """Take this rank's part of a data set."""
         self._shell.user_ns[name] = pickle.loads(payload)  # noqa: S301  (signed channel)
 
-    def distribute(self, models: list[str], shards: list[str]) -> None:
+    def distribute(self, models: list[str], shards: list[str], compression: str) -> None:
         """Make names that live on the ranks one model, or cut them to this rank's shard."""
         from ..data import Shard, cut
 
         world = self._world()
         for name in models:
-            self._attach(name, self._shell.user_ns[name])
+            self._attach(name, self._shell.user_ns[name], compression)
         for name in shards:
             value = self._shell.user_ns[name]
             if not isinstance(value, Shard):
@@ -220,7 +222,7 @@ class Rank:
             if error is None and cell.whole:
                 ring.finish()
                 self._check_assigned(cell)
-                self.distribute(list(cell.models), list(cell.shards))
+                self.distribute(list(cell.models), list(cell.shards), cell.compression)
         except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001  (reported as the cell's error)
             error = problem
         failure = None
@@ -260,7 +262,7 @@ class Rank:
 
         return MPI.COMM_WORLD
 
-    def _attach(self, name: str, model: object) -> None:
+    def _attach(self, name: str, model: object, compression: str) -> None:
         import torch
 
         from ..train import ring
@@ -274,7 +276,7 @@ class Rank:
         if isinstance(before, torch.nn.Module) and before is not model:
             # Something may keep the old model alive; attached, it would only slow the new one down.
             ring.detach(before)
-        self._shell.user_ns[name] = ring.attach(model.to(device.device()))
+        self._shell.user_ns[name] = ring.attach(model.to(device.device()), compression)
 
     def _check_assigned(self, cell: CellSpec) -> None:
         # The cell was read before it ran; a name it assigns only under a condition may be missing.

@@ -21,6 +21,8 @@ class _Parcel:
     value: object
     call: str
     parts: list[bytes | None]
+    how: tuple[str, ...] = ()
+    """What else the call takes."""
 
     @property
     def packed(self) -> bytes:
@@ -43,20 +45,23 @@ def bring(session: Session, cluster: Cluster, options: CellOptions, assigned: se
     }
     _require(cluster, [name for name in (*models, *shards) if name not in ours])
 
-    parcels = [_model(name, here[name], cluster.n) for name in models if name in ours]
+    how = options.compression or "none"
+    parcels = [_model(name, here[name], cluster.n, how) for name in models if name in ours]
     parcels += [_shard(name, here[name], cluster.n) for name in shards if name in ours]
     fresh = [p for p in parcels if session.sent.is_new(p.name, p.value, p.packed)]
-    kept = [[name for name in names if name not in ours] for names in (models, shards)]
+    # A model that the ranks have already is one of theirs where its line says how it is to be trained.
+    known = {p.name for p in parcels if p.how and p not in fresh} if options.compression else set()
+    kept = [[name for name in names if name in known or name not in ours] for names in (models, shards)]
 
     for parcel in fresh:
         if session.sent.has(parcel.name, parcel.value):
             session.say(f"{parcel.name} has changed in the notebook and replaces the ranks' own.")
         session.sent.forget(parcel.name)
-        each = {rank: (parcel.name, part) for rank, part in enumerate(parcel.parts)}
+        each = {rank: (parcel.name, part, *parcel.how) for rank, part in enumerate(parcel.parts)}
         cluster.call_in_step(parcel.call, each=each)
         session.sent.note(parcel.name, parcel.value, parcel.packed)
     if any(kept):
-        cluster.call_in_step("distribute", *kept)
+        cluster.call_in_step("distribute", *kept, how)
 
 
 def _outside(names: Iterable[str], assigned: set[str]) -> list[str]:
@@ -72,9 +77,9 @@ def _require(cluster: Cluster, names: list[str]) -> None:
         )
 
 
-def _model(name: str, value: Any, size: int) -> _Parcel:
+def _model(name: str, value: Any, size: int, compression: str) -> _Parcel:
     parts = [pack(name, value), *([None] * (size - 1))]
-    return _Parcel(name=name, value=value, call="receive_model", parts=parts)
+    return _Parcel(name=name, value=value, call="receive_model", parts=parts, how=(compression,))
 
 
 def _shard(name: str, value: Any, size: int) -> _Parcel:

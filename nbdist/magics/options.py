@@ -14,8 +14,10 @@ HELP = """\
 %nbdist status         show the ranks
 %nbdist restart        start the ranks afresh; their variables are lost
 %nbdist stop           stop the ranks
-%%distributed [--ranks 0,2-3] [--model NAME ...] [--shard NAME ...]
+%%distributed [--ranks 0,2-3] [--model NAME ...] [--shard NAME ...] [--compression bf16]
                        run the cell on the ranks"""
+
+_COMPRESSIONS = ("none", "fp16", "bf16", "powersgd")
 
 _COMMANDS = ("start", "status", "restart", "stop", "help")
 
@@ -35,6 +37,8 @@ class CellOptions:
     ranks: str | None = None
     models: tuple[str, ...] = ()
     shards: tuple[str, ...] = ()
+    compression: str | None = None
+    """What the models' gradients travel as, where the line says so."""
 
     def chosen(self, size: int) -> list[int]:
         """Return the ranks to run on.
@@ -90,15 +94,23 @@ def parse_cell(line: str) -> CellOptions:
     Raises:
         UsageError: it is not understood; the message says what is.
     """
-    parser = _Parser("%%distributed", "--ranks 0,2-3, --model NAMES and --shard NAMES")
+    parser = _Parser("%%distributed", "--ranks 0,2-3, --model NAMES, --shard NAMES and --compression NAME")
     parser.add_argument("--ranks")
     parser.add_argument("--model", nargs="+", type=_name, action="extend", default=[])
     parser.add_argument("--shard", nargs="+", type=_name, action="extend", default=[])
+    parser.add_argument("--compression", choices=_COMPRESSIONS)
     read = parser.parse_args(_words(line))
+    if read.compression and not read.model:
+        raise UsageError("--compression is for the gradients of a model; name one after --model.")
     twice = set(read.model) & set(read.shard)
     if twice:
         raise UsageError(f"{min(twice)} cannot be both a model and a shard; name it after one of the two.")
-    return CellOptions(ranks=read.ranks, models=tuple(read.model), shards=tuple(read.shard))
+    return CellOptions(
+        ranks=read.ranks,
+        models=tuple(read.model),
+        shards=tuple(read.shard),
+        compression=read.compression,
+    )
 
 
 def parse_ranks(text: str, size: int) -> list[int]:

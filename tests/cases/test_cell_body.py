@@ -86,3 +86,17 @@ def test_what_the_ranks_assigned_last_is_kept(notebook: Notebook) -> None:
     assert notebook.ok(shape).stdout == "[0-3] (3, 3)\n"
     notebook.ok("net = torch.nn.Linear(4, 4)")
     assert notebook.ok(shape).stdout == "[0-3] (4, 4)\n", "made anew in the notebook since"
+
+
+def test_the_gradients_of_a_model_travel_as_its_line_says(notebook: Notebook) -> None:
+    notebook.ok("import torch; net = torch.nn.Linear(1, 1, bias=False)")
+    learn = (
+        "net.weight.grad = None\nnet(torch.tensor([[1.0 + rank / 1000]])).sum().backward()\n"
+        "float(net.weight.grad)"
+    )
+    exact = notebook.ok(f"%%distributed --model net\nimport torch\n{learn}").stdout
+    rounded = notebook.ok(f"%%distributed --model net --compression bf16\n{learn}").stdout
+    assert exact.split()[-1] != rounded.split()[-1] == "1.0"
+    notebook.ok("%%distributed --model other --compression fp16\nother = torch.nn.Linear(1, 1)")
+    assert "after --model" in notebook.run("%%distributed --compression bf16\n1").evalue
+    assert "powersgd" in notebook.run("%%distributed --model net --compression zip\n1").evalue
