@@ -5,15 +5,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Protocol
 
-import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
 from ..errors import GroupError
 
-_SLICE = timedelta(milliseconds=200)
+_SHORTEST, _LONGEST = 0.001, 0.2  # between two looks into a store
 
 
 class Board(Protocol):
@@ -98,22 +96,16 @@ class Shelf:
         self._store.compare_set("failure", "", text)  # the first reason stays
 
     def _fetch(self, key: str, peer: int) -> str:
-        # In slices, because only between them can a signal be answered.
-        while True:
-            begun = time.monotonic()
-            try:
-                self._store.wait([key], _SLICE)
-            except RuntimeError as error:
-                # A slice that is over is a DistStoreError to most stores, to FileStore a bare RuntimeError.
-                if isinstance(error, dist.DistError) and not isinstance(error, dist.DistStoreError):
-                    raise
-                if time.monotonic() - begun < _SLICE.total_seconds() / 2:
-                    raise  # not a slice that is over: the store itself fails
-                if time.monotonic() > self._deadline:
-                    raise TimeoutError(not_come([peer])) from error
-                self.check()
-                continue
-            return str(self._store.get(key), "utf-8")
+        # Looked for, not waited for: torch reports a wait that has ended without success as a broken network,
+        # and answers no signal until it has ended.
+        pause = _SHORTEST
+        while not self._store.check([key]):
+            if time.monotonic() > self._deadline:
+                raise TimeoutError(not_come([peer]))
+            self.check()
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST)
+        return str(self._store.get(key), "utf-8")
 
 
 def not_come(ranks: Sequence[int]) -> str:
