@@ -22,9 +22,10 @@ NUMBERS = {
     torch.bool: DType.bool,
 }
 
-# A complex number is a pair of floats to those reductions that treat both parts alike.
-_PAIRS = {torch.complex64: DType.float32, torch.complex128: DType.float64}
-_PAIRWISE = (Op.sum, Op.avg)
+# The others' names differ from version to version; each is compared, and some are reduced, too.
+_CODES = NUMBERS | {
+    getattr(torch, code.name): code for code in DType if hasattr(torch, code.name) and code != DType.bytes
+}
 
 SUM = dist.ReduceOp.SUM
 _OPS = {
@@ -46,11 +47,9 @@ def number_code(tensor: torch.Tensor, op: Op) -> tuple[int, DType]:
     Raises:
         TypeError: the type cannot be reduced (whether it can with `op`, the native layer says).
     """
-    code = NUMBERS.get(tensor.dtype)
+    code = _CODES.get(tensor.dtype)
     if code is not None:
         return tensor.numel(), code
-    if tensor.dtype in _PAIRS and op in _PAIRWISE:
-        return 2 * tensor.numel(), _PAIRS[tensor.dtype]
     name = str(tensor.dtype).removeprefix("torch.")
     raise TypeError(
         f"nbdist does not reduce {name} with {op.name}; convert the tensor, or use another reduction"
@@ -59,10 +58,15 @@ def number_code(tensor: torch.Tensor, op: Op) -> tuple[int, DType]:
 
 def byte_code(tensor: torch.Tensor) -> tuple[int, DType]:
     """Return how many elements of which type are moved when a tensor is only copied."""
-    code = NUMBERS.get(tensor.dtype)
+    code = _CODES.get(tensor.dtype)
     if code is not None:
         return tensor.numel(), code
     return tensor.numel() * tensor.element_size(), DType.bytes
+
+
+def type_code(tensor: torch.Tensor) -> DType:
+    """Return the type ranks compare where each moves a share of its own."""
+    return _CODES.get(tensor.dtype, DType.bytes)
 
 
 def op_code(opts: Any) -> Op:

@@ -13,10 +13,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from . import sparse
-from ._native import ANY_SOURCE, DType, Endpoint, Group, Kind, Op, Ticket
-from .dtypes import NUMBERS, SUM, byte_code, number_code, op_code, premultiplier
+from ._native import ANY_SOURCE, Endpoint, Group, Kind, Op, Ticket
+from .dtypes import NUMBERS, SUM, byte_code, number_code, op_code, premultiplier, type_code
 from .letters import Letters
-from .parcels import addresses, like, one_each, parcels, rows, splits
+from .parcels import addresses, alike, like, one_each, parcels, rows, splits
 from .roll_call import call_the_roll
 from .staging import multiply, restore, stage, stage_output
 from .untraced import untraced
@@ -234,7 +234,7 @@ class RingGroup(dist.ProcessGroup):
         # Uneven: every rank knows all the sizes, so every rank comes this way.
         one_each(row, self._size)
         sends = dict.fromkeys(range(self._size), source)
-        return self._exchange_call(Kind.all_gather, -1, sends, dict(enumerate(row)))
+        return self._exchange_call(Kind.all_gather, -1, source, sends, dict(enumerate(row)))
 
     # Exchanges -------------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class RingGroup(dist.ProcessGroup):
         staged = [stage_output(output) for output in row]
         if self._rank == root:
             one_each(row, self._size)
-        call = self._exchange_call(Kind.gather, root, {root: source}, dict(enumerate(staged)))
+        call = self._exchange_call(Kind.gather, root, source, {root: source}, dict(enumerate(staged)))
         return self.launch(opts, [call], outputs, row, staged, keep=source)
 
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> dist.Work:
@@ -254,14 +254,14 @@ class RingGroup(dist.ProcessGroup):
         row = [stage(tensor) for tensor in inputs[0]] if self._rank == root else []
         if self._rank == root:
             one_each(row, self._size)
-        call = self._exchange_call(Kind.scatter, root, dict(enumerate(row)), {root: flat})
+        call = self._exchange_call(Kind.scatter, root, flat, dict(enumerate(row)), {root: flat})
         return self.launch(opts, [call], outputs, outputs, [flat], keep=row)
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> dist.Work:
         staged = [stage_output(output) for output in outputs]
         sources = [stage(tensor) for tensor in inputs]
         sends, receives = one_each(sources, self._size), one_each(staged, self._size)
-        call = self._exchange_call(Kind.all_to_all, -1, sends, receives)
+        call = self._exchange_call(Kind.all_to_all, -1, staged[0], sends, receives)
         return self.launch(opts, [call], outputs, outputs, staged, keep=sources)
 
     def all_to_all_single(
@@ -275,7 +275,7 @@ class RingGroup(dist.ProcessGroup):
         flat, source = stage_output(output), stage(tensor)
         receives = splits(flat, output_sizes, self._size)
         sends = splits(source, input_sizes, self._size)
-        call = self._exchange_call(Kind.all_to_all, -1, sends, receives)
+        call = self._exchange_call(Kind.all_to_all, -1, flat, sends, receives)
         return self.launch(opts, [call], [output], [output], [flat], keep=source)
 
     alltoall_base = all_to_all_single
@@ -284,11 +284,15 @@ class RingGroup(dist.ProcessGroup):
         self,
         kind: Kind,
         root: int,
+        own: Tensor,
         sends: dict[int, Tensor],
         receives: dict[int, Tensor],
     ) -> Call:
+        for tensor in (*sends.values(), *receives.values()):
+            alike(tensor, own)
         # Ranks may have shares of different sizes, so they compare no counts; each pair does.
-        return partial(self.native.exchange, kind, root, 0, DType.bytes, parcels(sends), parcels(receives))
+        code = type_code(own)
+        return partial(self.native.exchange, kind, root, 0, code, parcels(sends), parcels(receives))
 
     # Messages --------------------------------------------------------------------------------------
 

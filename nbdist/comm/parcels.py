@@ -29,10 +29,19 @@ def like(tensor: Tensor, pattern: Tensor, name: str = "the tensor") -> None:
         ValueError: it has another size.
         TypeError: it has another type.
     """
-    if tensor.dtype != pattern.dtype:
-        raise TypeError(f"{name} is {tensor.dtype}, not {pattern.dtype}; convert it")
+    alike(tensor, pattern, name)
     if tensor.numel() != pattern.numel():
         raise ValueError(f"{name} has {tensor.numel()} elements, not {pattern.numel()}; make them equal")
+
+
+def alike(tensor: Tensor, pattern: Tensor, name: str = "one of the tensors") -> None:
+    """Check that a tensor has the type of another.
+
+    Raises:
+        TypeError: it has another type.
+    """
+    if tensor.dtype != pattern.dtype:
+        raise TypeError(f"{name} is {tensor.dtype}, not {pattern.dtype}; convert it")
 
 
 def one_each(tensors: Sequence[Any], size: int, pattern: Tensor | None = None) -> dict[int, Any]:

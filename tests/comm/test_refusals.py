@@ -7,8 +7,9 @@ import torch
 import torch.distributed as dist
 
 from nbdist.comm.staging import overlaps
+from nbdist.errors import MismatchError
 
-from .ranks import spawn
+from .ranks import Raised, Ranks, spawn
 
 
 def strided(rank: int, size: int) -> None:
@@ -89,3 +90,38 @@ def test_refusals_are_equal_on_all_ranks_and_name_type_and_reduction():
 )
 def test_overlaps(tensor, answer):
     assert overlaps(tensor) is answer
+
+
+def odd_type(rank: int, size: int, kind: str) -> None:
+    # Of one size, so that only the type tells.
+    exact = torch.ones(4, dtype=torch.int32 if rank == 0 else torch.float32)
+    eighth = torch.ones(4).to(torch.float8_e5m2 if rank == 0 else torch.float8_e4m3fn)
+    if kind == "broadcast":
+        dist.broadcast(eighth, 0)
+    elif kind == "gather":
+        dist.gather(exact, [torch.zeros_like(exact) for _ in range(size)] if rank == 0 else None)
+    elif kind == "scatter":
+        dist.scatter(exact, [torch.ones_like(exact) for _ in range(size)] if rank == 0 else None)
+    elif kind == "all_gather":
+        dist.all_gather([torch.zeros_like(exact) for _ in range(size)], exact)
+    elif kind == "all_to_all":
+        dist.all_to_all_single(torch.zeros_like(exact), exact)
+    elif rank == 0:
+        dist.send(exact, 1)
+    else:
+        dist.recv(exact, 0)
+
+
+@pytest.mark.parametrize("hosts", [(), (0, 1)], ids=["one host", "two"])
+@pytest.mark.parametrize(
+    "kind", ["broadcast", "gather", "scatter", "all_gather", "all_to_all", "message"]
+)
+def test_types_of_one_size_are_told_apart(kind, hosts):
+    with Ranks(2, odd_type, kind, hosts=hosts) as ranks:
+        results = ranks.results()
+    errors = [result.error for result in results if isinstance(result, Raised)]
+    assert errors
+    assert all(isinstance(error, MismatchError) for error in errors)
+    (text,) = {str(error) for error in errors}
+    types = ("float8_e5m2", "float8_e4m3fn") if kind == "broadcast" else ("int32", "float32")
+    assert all(name in text for name in types), text

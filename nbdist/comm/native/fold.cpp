@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "half.h"
+#include "pairs.h"
 
 namespace nbdist {
 
@@ -329,10 +330,9 @@ Fold fold_for(DType type, Op op, Width width) {
             return bitwise<std::int64_t>(op, width);
         case DType::boolean:
             return logical(op, width);
-        case DType::bytes:
-            return nullptr;
+        default:
+            return pairs_fold_for(type, op);
     }
-    return nullptr;
 }
 
 Fold fold_everywhere_for(DType type, Op op, Width width) {
@@ -346,7 +346,7 @@ Fold fold_everywhere_for(DType type, Op op, Width width) {
         case DType::f64:
             return floating_everywhere<double>(op, width);
         default:
-            return nullptr;
+            return pairs_fold_everywhere_for(type, op);
     }
 }
 
@@ -361,7 +361,7 @@ Mix mix_for(DType type, Width width) {
         case DType::f64:
             return mixing<double>(width);
         default:
-            return nullptr;
+            return pairs_mix_for(type);
     }
 }
 

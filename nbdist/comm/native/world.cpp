@@ -13,7 +13,10 @@ std::string describe(const Signature& signature) {
     std::string arguments;
     auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
     if (signature.op != Op::none) add(name_of(signature.op));
-    if (signature.count > 0) add(std::to_string(signature.count) + " x " + name_of(signature.type));
+    if (signature.count > 0)
+        add(std::to_string(signature.count) + " x " + name_of(signature.type));
+    else if (signature.type != DType::bytes)
+        add(name_of(signature.type));  // each rank has a share of its own
     if (signature.root >= 0) add("root " + std::to_string(signature.root));
     return text + "(" + arguments + ")";
 }

@@ -117,6 +117,14 @@ Bytes sample(DType type, std::size_t count, int rank) {
             case DType::f64:
                 put(bytes, i, small);
                 break;
+            case DType::c64:
+                put(bytes, 2 * i, static_cast<float>(small));
+                put(bytes, 2 * i + 1, static_cast<float>(-small / 3));
+                break;
+            case DType::c128:
+                put(bytes, 2 * i, small);
+                put(bytes, 2 * i + 1, -small / 3);
+                break;
             case DType::boolean:
                 put(bytes, i, static_cast<std::uint8_t>(bits & 1));
                 break;
@@ -142,9 +150,11 @@ Bytes expected(DType type, Op op, const std::vector<Bytes>& inputs) {
                 [](float x) { return narrow_bfloat16(x); });
             break;
         case DType::f32:
+        case DType::c64:
             fold_floats<float, float>(op, inputs, out, same, same);
             break;
         case DType::f64:
+        case DType::c128:
             fold_floats<double, double>(op, inputs, out, same, same);
             break;
         case DType::i8:
@@ -169,8 +179,10 @@ Bytes expected(DType type, Op op, const std::vector<Bytes>& inputs) {
 }
 
 bool close(DType type, const Bytes& left, const Bytes& right) {
+    const bool is_pair = type == DType::c64 || type == DType::c128;
     auto all = [&](auto value_at, double tolerance) {
-        for (std::size_t i = 0; i < left.size() / size_of(type); ++i) {
+        const std::size_t count = left.size() / size_of(type) * (is_pair ? 2 : 1);
+        for (std::size_t i = 0; i < count; ++i) {
             const double a = value_at(left, i), b = value_at(right, i);
             if (!(std::abs(a - b) <= tolerance * (1 + std::abs(b)))) return false;
         }
@@ -184,8 +196,10 @@ bool close(DType type, const Bytes& left, const Bytes& right) {
             return all([](const Bytes& bytes, std::size_t i) { return widen(get<BFloat16>(bytes, i)); },
                        0x1p-5);
         case DType::f32:
+        case DType::c64:
             return all([](const Bytes& bytes, std::size_t i) { return get<float>(bytes, i); }, 1e-5);
         case DType::f64:
+        case DType::c128:
             return all([](const Bytes& bytes, std::size_t i) { return get<double>(bytes, i); }, 1e-13);
         default:
             return left == right;
