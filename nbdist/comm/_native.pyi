@@ -28,7 +28,29 @@ class DType(enum.Enum):
 
     bool = 9
 
-    bytes = 10
+    complex64 = 10
+
+    complex128 = 11
+
+    complex32 = 12
+
+    uint16 = 13
+
+    uint32 = 14
+
+    uint64 = 15
+
+    float8_e4m3fn = 16
+
+    float8_e5m2 = 17
+
+    float8_e4m3fnuz = 18
+
+    float8_e5m2fnuz = 19
+
+    float8_e8m0fnu = 20
+
+    bytes = 21
 
 class Op(enum.Enum):
     """Reductions."""
@@ -170,10 +192,22 @@ class Group:
         then: Callable[[Ticket], None] | None = None,
     ) -> Ticket | None: ...
     def send(
-        self, to: int, tag: int, data: int, length: int, then: Callable[[Ticket], None] | None = None
+        self,
+        to: int,
+        tag: int,
+        data: int,
+        length: int,
+        dtype: DType,
+        then: Callable[[Ticket], None] | None = None,
     ) -> Ticket | None: ...
     def recv(
-        self, source: int, tag: int, data: int, length: int, then: Callable[[Ticket], None] | None = None
+        self,
+        source: int,
+        tag: int,
+        data: int,
+        length: int,
+        dtype: DType,
+        then: Callable[[Ticket], None] | None = None,
     ) -> Ticket | None: ...
     def wait(self, ticket: Ticket) -> None: ...
     def abort(self, reason: str) -> None: ...

@@ -23,7 +23,7 @@ NUMBERS = {
 }
 
 # The others' names differ from version to version; each is compared, and some are reduced, too.
-_CODES = NUMBERS | {
+_CODES: dict[torch.dtype, DType] = NUMBERS | {
     getattr(torch, code.name): code for code in DType if hasattr(torch, code.name) and code != DType.bytes
 }
 

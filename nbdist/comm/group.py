@@ -15,8 +15,9 @@ from torch import Tensor
 from . import sparse
 from ._native import ANY_SOURCE, Endpoint, Group, Kind, Op, Ticket
 from .dtypes import NUMBERS, SUM, byte_code, number_code, op_code, premultiplier, type_code
+from .ending import finish_unless_failing
 from .letters import Letters
-from .parcels import addresses, alike, like, one_each, parcels, rows, splits
+from .parcels import addresses, exchange, like, one_each, rows, splits
 from .roll_call import call_the_roll
 from .staging import multiply, restore, stage, stage_output
 from .untraced import untraced
@@ -83,7 +84,14 @@ class RingGroup(dist.ProcessGroup):
         return [torch.device("cpu")]
 
     def shutdown(self) -> None:
-        """Leave the group; torch calls it from destroy_process_group, from 2.7 on."""
+        """Leave the group once what was issued in it is done; torch calls it from destroy_process_group."""
+        try:
+            finish_unless_failing([self.native])
+        finally:
+            self.leave()
+
+    def leave(self) -> None:
+        """Leave the group, and wait for nobody."""
         self.native.close()
 
     def abort(self) -> None:
@@ -234,7 +242,7 @@ class RingGroup(dist.ProcessGroup):
         # Uneven: every rank knows all the sizes, so every rank comes this way.
         one_each(row, self._size)
         sends = dict.fromkeys(range(self._size), source)
-        return self._exchange_call(Kind.all_gather, -1, source, sends, dict(enumerate(row)))
+        return exchange(self.native, Kind.all_gather, -1, source, sends, dict(enumerate(row)))
 
     # Exchanges -------------------------------------------------------------------------------------
 
@@ -245,7 +253,7 @@ class RingGroup(dist.ProcessGroup):
         staged = [stage_output(output) for output in row]
         if self._rank == root:
             one_each(row, self._size)
-        call = self._exchange_call(Kind.gather, root, source, {root: source}, dict(enumerate(staged)))
+        call = exchange(self.native, Kind.gather, root, source, {root: source}, dict(enumerate(staged)))
         return self.launch(opts, [call], outputs, row, staged, keep=source)
 
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> dist.Work:
@@ -254,14 +262,14 @@ class RingGroup(dist.ProcessGroup):
         row = [stage(tensor) for tensor in inputs[0]] if self._rank == root else []
         if self._rank == root:
             one_each(row, self._size)
-        call = self._exchange_call(Kind.scatter, root, flat, dict(enumerate(row)), {root: flat})
+        call = exchange(self.native, Kind.scatter, root, flat, dict(enumerate(row)), {root: flat})
         return self.launch(opts, [call], outputs, outputs, [flat], keep=row)
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> dist.Work:
         staged = [stage_output(output) for output in outputs]
         sources = [stage(tensor) for tensor in inputs]
         sends, receives = one_each(sources, self._size), one_each(staged, self._size)
-        call = self._exchange_call(Kind.all_to_all, -1, staged[0], sends, receives)
+        call = exchange(self.native, Kind.all_to_all, -1, staged[0], sends, receives)
         return self.launch(opts, [call], outputs, outputs, staged, keep=sources)
 
     def all_to_all_single(
@@ -275,37 +283,23 @@ class RingGroup(dist.ProcessGroup):
         flat, source = stage_output(output), stage(tensor)
         receives = splits(flat, output_sizes, self._size)
         sends = splits(source, input_sizes, self._size)
-        call = self._exchange_call(Kind.all_to_all, -1, flat, sends, receives)
+        call = exchange(self.native, Kind.all_to_all, -1, flat, sends, receives)
         return self.launch(opts, [call], [output], [output], [flat], keep=source)
 
     alltoall_base = all_to_all_single
-
-    def _exchange_call(
-        self,
-        kind: Kind,
-        root: int,
-        own: Tensor,
-        sends: dict[int, Tensor],
-        receives: dict[int, Tensor],
-    ) -> Call:
-        for tensor in (*sends.values(), *receives.values()):
-            alike(tensor, own)
-        # Ranks may have shares of different sizes, so they compare no counts; each pair does.
-        code = type_code(own)
-        return partial(self.native.exchange, kind, root, 0, code, parcels(sends), parcels(receives))
 
     # Messages --------------------------------------------------------------------------------------
 
     def send(self, tensors: list[Tensor], to: int, tag: int = 0) -> Pending:
         (tensor,) = tensors
         source = stage(tensor)
-        call = partial(self.native.send, to, tag, source.data_ptr(), source.nbytes)
+        call = partial(self.native.send, to, tag, source.data_ptr(), source.nbytes, type_code(source))
         return self.hand_over([call], tensors, keep=source)
 
     def recv(self, tensors: list[Tensor], source: int, tag: int = 0) -> Pending:
         (tensor,) = tensors
         flat = stage_output(tensor)
-        call = partial(self.native.recv, source, tag, flat.data_ptr(), flat.nbytes)
+        call = partial(self.native.recv, source, tag, flat.data_ptr(), flat.nbytes, type_code(flat))
         return self.hand_over([call], tensors, tensors, [flat])
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Pending:

@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from ._native import Group, Ticket
+from ._native import DType, Group, Ticket
 from .rendezvous import not_come
 
 _LENGTH = 4096  # of every message, since both sides have to know it
+_BYTES = DType.bytes
 _SLICE = 0.2
 _FIRST_TAG = -3  # the others lie below it; native/mail.h says whose tags are whose
 
@@ -68,12 +69,14 @@ class Letters:
             letter if peer == self._rank else _blank() for peer in range(len(self._members))
         ]
         sent = [
-            self._parent.send(rank, self._tag, ctypes.addressof(letter), _LENGTH, self._ticked(letter))
+            self._parent.send(
+                rank, self._tag, ctypes.addressof(letter), _LENGTH, _BYTES, self._ticked(letter)
+            )
             for _, rank in others
         ]
         awaited = [
             self._parent.recv(
-                rank, self._tag, ctypes.addressof(inbox[peer]), _LENGTH, self._ticked(inbox[peer])
+                rank, self._tag, ctypes.addressof(inbox[peer]), _LENGTH, _BYTES, self._ticked(inbox[peer])
             )
             for peer, rank in others
         ]

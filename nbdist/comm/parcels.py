@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from ._native import Group, Kind, Ticket
+from .dtypes import type_code
 
 Parcel = tuple[int, int, int]
 """A peer, an address and a number of bytes: what the native layer's exchange takes."""
@@ -15,6 +19,20 @@ Parcel = tuple[int, int, int]
 def parcels(tensors: dict[int, Tensor]) -> list[Parcel]:
     """Address each tensor to (or expect it from) the rank it is filed under."""
     return [(peer, tensor.data_ptr(), tensor.nbytes) for peer, tensor in tensors.items()]
+
+
+def exchange(
+    native: Group, kind: Kind, root: int, own: Tensor, sends: dict[int, Tensor], receives: dict[int, Tensor]
+) -> partial[Ticket | None]:
+    """Make the call by which each rank sends and receives shares of the type of `own`.
+
+    Raises:
+        TypeError: one has another type.
+    """
+    for tensor in (*sends.values(), *receives.values()):
+        alike(tensor, own)
+    # Ranks may have shares of different sizes, so they compare no counts; each pair does.
+    return partial(native.exchange, kind, root, 0, type_code(own), parcels(sends), parcels(receives))
 
 
 def addresses(tensors: Sequence[Tensor]) -> list[int]:

@@ -63,10 +63,10 @@ class RoutedGroup(RingGroup):
         host, gpus = json.loads(self._store.get(f"gpus/{peer}"))
         return host, gpus
 
-    def shutdown(self) -> None:
+    def leave(self) -> None:
         if self._gpu is not None:
             self._gpu.shutdown()
-        super().shutdown()
+        super().leave()
 
     def abort(self) -> None:
         if self._gpu is not None:

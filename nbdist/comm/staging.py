@@ -21,7 +21,9 @@ def stage(tensor: Tensor) -> Tensor:
     if _is_plain(tensor):
         return tensor
     if tensor.is_meta:
-        raise TypeError("nbdist moves elements, and a tensor on meta has none; make it with .to_empty() first")
+        raise TypeError(
+            "nbdist moves elements, and a tensor on meta has none; make it with .to_empty() first"
+        )
     if tensor.layout is not torch.strided:
         raise TypeError(
             f"nbdist moves dense tensors, and this one is {tensor.layout} on {tensor.device}; "

@@ -132,8 +132,11 @@ class Pending(dist.Work):
             seconds = f"{timeout.total_seconds():g} s"
             raise GroupError(f"the work was not done within a timeout of {seconds}; wait again, or longer")
         if not self._completed:
-            self._group.wait(self.ticket)
-            self.complete(self.ticket)
+            try:
+                self._group.wait(self.ticket)
+            finally:
+                if self.ticket.done:  # else a signal handler has raised
+                    self.complete(self.ticket)
         if self._error is not None:
             raise self._error
         return True
@@ -176,11 +179,8 @@ class Pending(dist.Work):
 
     def _settle(self) -> None:
         """Wait for the work, but leave its error to the future."""
-        assert self.ticket is not None
         with suppress(GroupError):  # not what a signal handler raises: that is nobody's result
-            self._group.wait(self.ticket)
-        if self.ticket.done:
-            self.complete(self.ticket)
+            self.wait()
 
     def _outcome(self, _: torch.futures.Future[None]) -> Any:
         if self._error is not None:

@@ -199,8 +199,8 @@ def test_messages_of_different_sizes_are_a_mismatch_on_both():
     with Ranks(2, different_sizes, hosts=[0, 1]) as ranks:
         for result in ranks.results():
             assert isinstance(result.error, MismatchError), result.text
-            assert "16 bytes" in str(result.error)
-            assert "20 bytes" in str(result.error)
+            assert "4 x float32" in str(result.error)
+            assert "5 x float32" in str(result.error)
 
 
 # Cells ----------------------------------------------------------------------------------------------------

@@ -113,5 +113,5 @@ def test_different_sizes_are_a_mismatch_on_both():
         for result in ranks.results():
             assert isinstance(result, Raised)
             assert isinstance(result.error, MismatchError)
-            assert "16 bytes" in str(result.error)
-            assert "20 bytes" in str(result.error)
+            assert "4 x float32" in str(result.error)
+            assert "5 x float32" in str(result.error)

@@ -113,9 +113,7 @@ def odd_type(rank: int, size: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize("hosts", [(), (0, 1)], ids=["one host", "two"])
-@pytest.mark.parametrize(
-    "kind", ["broadcast", "gather", "scatter", "all_gather", "all_to_all", "message"]
-)
+@pytest.mark.parametrize("kind", ["broadcast", "gather", "scatter", "all_gather", "all_to_all", "message"])
 def test_types_of_one_size_are_told_apart(kind, hosts):
     with Ranks(2, odd_type, kind, hosts=hosts) as ranks:
         results = ranks.results()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -199,6 +200,37 @@ def test_leaving_does_not_wait():
     spawn(2, leave_with_work_queued)
 
 
+def destroy_with_work_queued(rank: int, size: int) -> float:
+    tensor = torch.ones(100_000)
+    if rank == 1:
+        dist.recv(torch.ones(1), 0)  # when rank 0 has nothing left to do but to leave
+    work = dist.all_reduce(tensor, async_op=True)
+    if rank == 0:
+        dist.send(torch.ones(1), 1)
+    dist.destroy_process_group()
+    assert work.is_success()
+    return float(tensor[0])
+
+
+def test_what_is_queued_is_done_before_the_group_is_destroyed():
+    assert spawn(2, destroy_with_work_queued) == [2.0, 2.0]
+
+
+def destroy_without_a_peer(rank: int, size: int) -> str:
+    dist.barrier()
+    if rank == 1:
+        dist.destroy_process_group()
+        return ""
+    work = dist.all_reduce(torch.ones(3), async_op=True)
+    dist.destroy_process_group()
+    return str(work.exception())
+
+
+def test_what_no_peer_takes_part_in_holds_nobody():
+    told, _ = spawn(2, destroy_without_a_peer)
+    assert re.search(r"rank 1 (left the group|ended .*) while rank 0 waits in all_reduce", told)
+
+
 def end_with_the_last_work(rank: int, size: int) -> None:
     """Rank 0 lets go of a group and of its work before that is done, so that who tells of it ends both."""
     ranks = dist.group.WORLD.split_group([0, 1])  # which torch does not know, and never shuts down
@@ -271,3 +303,24 @@ def test_a_plain_script_through_a_file_that_never_says_goodbye(tmp_path):
     text = SCRIPT.format(backend="cpu:nbdist", method=f"file://{tmp_path}/store", end="untidy")
     text = text.replace("init_method=", "rank=int(os.environ['RANK']), world_size=2, init_method=")
     assert run_script("import os\n" + text, {}) == ["right True\n"] * 2
+
+
+FAILING = """
+import torch, torch.distributed as dist
+import nbdist.comm
+dist.init_process_group("nbdist", init_method="env://")
+halves = [dist.new_group([0]), dist.new_group([1])]
+dist.barrier()
+if dist.get_rank() == 1:
+    raise ValueError("bad shard")
+dist.all_reduce(torch.ones(3))
+"""
+
+
+def test_a_script_that_raises_tells_the_others_why():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    told, raised = run_script(FAILING, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+    assert "rank 1 ended the group: ValueError: bad shard; this group is over, so form a new one" in told
+    assert raised.rstrip().endswith("ValueError: bad shard")

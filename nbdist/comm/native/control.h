@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "bell.h"
 #include "dtype.h"
@@ -75,6 +76,9 @@ struct alignas(64) Obituary {
 // How a rank of another host can be lost; 0 while it is not.
 enum class Loss : std::uint32_t { none, died, silent, broken };
 
+// The cell that a rank leaves when it leaves the group; none comes after it.
+constexpr std::int64_t for_good = std::numeric_limits<std::int64_t>::max();
+
 // The place of a rank in the notebook's cells, and whether it has left the group. Cells are numbered, and
 // each of these is the last one of which it is true.
 struct alignas(64) Presence {
@@ -110,8 +114,10 @@ struct MailCursor {
 };
 
 struct Envelope {
-    std::int64_t tag;
-    std::uint64_t total;  // bytes of the whole message
+    std::int64_t tag = 0;
+    std::uint64_t total = 0;  // bytes of the whole message
+    DType type = DType::bytes;
+    std::uint8_t unused[7] = {};
 };
 
 struct alignas(64) MailHeader {

@@ -38,15 +38,16 @@ constexpr int dtype_count = static_cast<int>(DType::bytes) + 1;
 constexpr int op_count = 9;
 
 inline std::size_t size_of(DType type) {
-    constexpr std::size_t sizes[dtype_count] = {2, 2,  4, 8, 1, 1, 2, 4, 8, 1, 8,
+    constexpr std::size_t sizes[dtype_count] = {2,  2, 4, 8, 1, 1, 2, 4, 8, 1, 8,
                                                 16, 4, 2, 4, 8, 1, 1, 1, 1, 1, 1};
     return sizes[static_cast<int>(type)];
 }
 
 inline const char* name_of(DType type) {
     constexpr const char* names[dtype_count] = {
-        "float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "bool",
-        "complex64", "complex128", "complex32", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2",
+        "float16",         "bfloat16",        "float32",        "float64", "int8",          "uint8",
+        "int16",           "int32",           "int64",          "bool",    "complex64",     "complex128",
+        "complex32",       "uint16",          "uint32",         "uint64",  "float8_e4m3fn", "float8_e5m2",
         "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "bytes"};
     return names[static_cast<int>(type)];
 }

@@ -13,11 +13,11 @@ Errands::TicketRef Errands::keep(int peer, TicketRef ticket, bool comes) {
 }
 
 Errands::TicketRef Errands::send(int to, const void* data, std::size_t bytes, bool held) {
-    return keep(to, mail_.post_send(to, tag_, data, bytes, held), false);
+    return keep(to, mail_.post_send(to, {tag_, bytes}, data, held), false);
 }
 
 Errands::TicketRef Errands::receive(int from, void* data, std::size_t bytes) {
-    return keep(from, mail_.post_recv(from, tag_, data, bytes), true);
+    return keep(from, mail_.post_recv(from, {tag_, bytes}, data), true);
 }
 
 void Errands::await(const Errand& errand) {

@@ -14,6 +14,11 @@ namespace {
 
 constexpr int looks = 50;
 
+std::string describe(const Envelope& envelope) {
+    const std::string count = std::to_string(envelope.total / size_of(envelope.type));
+    return count + (envelope.type == DType::bytes ? " bytes" : std::string(" x ") + name_of(envelope.type));
+}
+
 }  // namespace
 
 Mail::Mail(const Members& members, Vigil& vigil, Announcer& announcer, Lookout& lookout,
@@ -38,30 +43,29 @@ Mail::Mail(const Members& members, Vigil& vigil, Announcer& announcer, Lookout& 
     for (int peer : members.neighbours()) channels_[peer] = std::make_unique<Pieces>(members, peer);
 }
 
-std::shared_ptr<Ticket> Mail::post_send(int to, std::int64_t tag, const void* data, std::size_t bytes,
-                                        bool held) {
+std::shared_ptr<Ticket> Mail::post_send(int to, const Envelope& envelope, const void* data, bool held) {
     auto ticket = std::make_shared<Ticket>(Kind::send);
     std::lock_guard lock(mutex_);
     members_.cursor(members_.rank(), to).posted.fetch_add(1, std::memory_order_release);
-    outgoing_[to].push_back({ticket, tag, static_cast<const std::byte*>(data), bytes, 0, held});
+    outgoing_[to].push_back({ticket, envelope, static_cast<const std::byte*>(data), held});
     push(to);
     tell_finished();
     return ticket;
 }
 
-std::shared_ptr<Ticket> Mail::post_recv(int from, std::int64_t tag, void* data, std::size_t bytes) {
+std::shared_ptr<Ticket> Mail::post_recv(int from, const Envelope& envelope, void* data) {
     auto ticket = std::make_shared<Ticket>(Kind::recv);
     auto incoming =
-        std::make_shared<Incoming>(Incoming{ticket, from, tag, static_cast<std::byte*>(data), bytes});
+        std::make_shared<Incoming>(Incoming{ticket, from, envelope, static_cast<std::byte*>(data)});
     std::lock_guard lock(mutex_);
     // What came before anybody asked is older than anything still in a channel.
     for (int peer = 0; peer < members_.size(); ++peer) {
         if (from != any_source && from != peer) continue;
         for (auto it = arrivals_[peer].begin(); it != arrivals_[peer].end(); ++it) {
-            if (it->receiver != nullptr || it->tag != tag) continue;
-            if (!fits(peer, *incoming, it->total)) return ticket;
+            if (it->receiver != nullptr || it->envelope.tag != envelope.tag) continue;
+            if (!fits(peer, *incoming, it->envelope)) return ticket;
             it->receiver = incoming;
-            if (it->done == it->total) {
+            if (it->done == it->envelope.total) {
                 hand_over(peer, *it);
                 arrivals_[peer].erase(it);
             }
@@ -87,9 +91,8 @@ void Mail::push(int to) {
         Outgoing& message = outgoing_[to].front();
         message.begun = true;
         const std::uint64_t before = message.done;
-        const Envelope envelope{message.tag, message.total};
-        const bool whole = channels_[to]->send(envelope, message.data, message.done, message.held);
-        if (to != members_.rank() && message.tag != accord_tag) count_moved(message.done - before);
+        const bool whole = channels_[to]->send(message.envelope, message.data, message.done, message.held);
+        if (to != members_.rank() && message.envelope.tag != accord_tag) count_moved(message.done - before);
         if (!whole) break;
         message.ticket->finish(nullptr);
         finished_ = true;
@@ -111,17 +114,17 @@ void Mail::pull(int from) {
     Channel& channel = *channels_[from];
     auto& arrivals = arrivals_[from];
     while (wanted(from)) {
-        if (arrivals.empty() || arrivals.back().done == arrivals.back().total) {
+        if (arrivals.empty() || arrivals.back().done == arrivals.back().envelope.total) {
             const Envelope* head = channel.head();
             if (head == nullptr) break;
-            Arrival arrival{head->tag, head->total, 0, match(from, head->tag, head->total), {}};
+            Arrival arrival{*head, match(from, *head), {}};
             if (arrival.receiver == nullptr) arrival.aside.resize(head->total);
             arrivals.push_back(std::move(arrival));
         }
         Arrival& arrival = arrivals.back();
         std::byte* place = arrival.aside.empty() && arrival.receiver != nullptr ? arrival.receiver->data
                                                                                 : arrival.aside.data();
-        if (!channel.receive(place, arrival.total, arrival.done)) break;
+        if (!channel.receive(place, arrival.envelope.total, arrival.done)) break;
         ++arrived_[from];
         if (arrival.receiver != nullptr) {
             hand_over(from, arrival);
@@ -158,24 +161,25 @@ void Mail::tell_finished() {
 }
 
 // The first receive posted for this sender and tag.
-std::shared_ptr<Mail::Incoming> Mail::match(int from, std::int64_t tag, std::size_t total) {
+std::shared_ptr<Mail::Incoming> Mail::match(int from, const Envelope& envelope) {
     for (auto it = posted_.begin(); it != posted_.end(); ++it) {
         auto incoming = *it;
-        if ((incoming->from != from && incoming->from != any_source) || incoming->tag != tag) continue;
-        if (!fits(from, *incoming, total)) return nullptr;
+        if (incoming->from != from && incoming->from != any_source) continue;
+        if (incoming->envelope.tag != envelope.tag) continue;
+        if (!fits(from, *incoming, envelope)) return nullptr;
         posted_.erase(it);
         return incoming;
     }
     return nullptr;
 }
 
-bool Mail::fits(int from, const Incoming& incoming, std::size_t total) {
-    if (incoming.total == total) return true;
-    const std::string sender = "rank " + std::to_string(from),
-                      receiver = "rank " + std::to_string(members_.rank());
+bool Mail::fits(int from, const Incoming& incoming, const Envelope& envelope) {
+    const Envelope& asked = incoming.envelope;
+    if (asked.total == envelope.total && asked.type == envelope.type) return true;
     vigil_.abort(from,
-                 sender + " sent " + std::to_string(total) + " bytes to " + receiver + ", which receives " +
-                     std::to_string(incoming.total) + " bytes; use tensors of one size and dtype on both",
+                 "rank " + std::to_string(from) + " sent " + describe(envelope) + " to rank " +
+                     std::to_string(members_.rank()) + ", which receives " + describe(asked) +
+                     "; use tensors of one size and dtype on both",
                  true);
     severed_[from] = true;  // else what follows would be taken in for as long as it comes
     return false;
@@ -183,7 +187,7 @@ bool Mail::fits(int from, const Incoming& incoming, std::size_t total) {
 
 void Mail::hand_over(int from, Arrival& arrival) {
     Incoming& receiver = *arrival.receiver;
-    if (!arrival.aside.empty()) std::memcpy(receiver.data, arrival.aside.data(), arrival.total);
+    if (!arrival.aside.empty()) std::memcpy(receiver.data, arrival.aside.data(), arrival.envelope.total);
     receiver.ticket->source = from;
     receiver.ticket->finish(nullptr);
     finished_ = true;

@@ -36,9 +36,8 @@ class Mail {
 
     // These throw nothing when the group is over: who waits finds out, for what has come by then counts.
     // A message that is held may go with the next one to that peer, for which it needs no wait.
-    std::shared_ptr<Ticket> post_send(int to, std::int64_t tag, const void* data, std::size_t bytes,
-                                      bool held = false);
-    std::shared_ptr<Ticket> post_recv(int from, std::int64_t tag, void* data, std::size_t bytes);
+    std::shared_ptr<Ticket> post_send(int to, const Envelope& envelope, const void* data, bool held = false);
+    std::shared_ptr<Ticket> post_recv(int from, const Envelope& envelope, void* data);
 
     // Drive messages until this one is done.
     void wait(const std::shared_ptr<Ticket>& ticket, const Waiting& waiting);
@@ -55,24 +54,23 @@ class Mail {
   private:
     struct Outgoing {
         std::shared_ptr<Ticket> ticket;
-        std::int64_t tag;
+        Envelope envelope;
         const std::byte* data;
-        std::uint64_t total, done;
         bool held;
+        std::uint64_t done = 0;
         bool begun = false;
     };
     struct Incoming {  // posted by a receiver
         std::shared_ptr<Ticket> ticket;
         int from;
-        std::int64_t tag;
+        Envelope envelope;
         std::byte* data;
-        std::size_t total;
     };
     struct Arrival {  // a message on its way in, or come before anybody asked for it
-        std::int64_t tag;
-        std::uint64_t total, done;
+        Envelope envelope;
         std::shared_ptr<Incoming> receiver;  // null: kept aside
         std::vector<std::byte> aside;
+        std::uint64_t done = 0;
     };
     struct Entrusted {
         Promise promise;
@@ -90,8 +88,8 @@ class Mail {
     void linger();
     void watch_over(std::span<const Waiting> waiting, const Vigil::Check& ready);
     void nap(const Vigil::Check& ready);
-    std::shared_ptr<Incoming> match(int from, std::int64_t tag, std::size_t total);
-    bool fits(int from, const Incoming& incoming, std::size_t total);
+    std::shared_ptr<Incoming> match(int from, const Envelope& envelope);
+    bool fits(int from, const Incoming& incoming, const Envelope& envelope);
     void hand_over(int from, Arrival& arrival);
     bool is_owed_by(int peer);
     Waiting complete(Waiting waiting);

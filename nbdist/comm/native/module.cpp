@@ -224,16 +224,16 @@ class Handle {
         return launch(signature, work, std::move(then));
     }
 
-    Outcome send(int to, std::int64_t tag, Pointer data, std::size_t bytes, Then then) {
+    Outcome send(int to, std::int64_t tag, Pointer data, std::size_t bytes, DType type, Then then) {
         check_rank(to);
         return deliver({Kind::send, to}, std::move(then),
-                       [=](Mail& mail) { return mail.post_send(to, tag, memory(data), bytes); });
+                       [=](Mail& mail) { return mail.post_send(to, {tag, bytes, type}, memory(data)); });
     }
 
-    Outcome recv(int from, std::int64_t tag, Pointer data, std::size_t bytes, Then then) {
+    Outcome recv(int from, std::int64_t tag, Pointer data, std::size_t bytes, DType type, Then then) {
         if (from != any_source) check_rank(from);
         return deliver({Kind::recv, from}, std::move(then),
-                       [=](Mail& mail) { return mail.post_recv(from, tag, memory(data), bytes); });
+                       [=](Mail& mail) { return mail.post_recv(from, {tag, bytes, type}, memory(data)); });
     }
 
     void wait(const TicketRef& ticket) {
@@ -380,8 +380,8 @@ NB_MODULE(_native, m) {
         .def("barrier", &Handle::barrier, then)
         .def("exchange", &Handle::exchange, "kind"_a, "root"_a, "count"_a, "dtype"_a, "sends"_a, "receives"_a,
              then)
-        .def("send", &Handle::send, "to"_a, "tag"_a, "data"_a, "length"_a, then)
-        .def("recv", &Handle::recv, "source"_a, "tag"_a, "data"_a, "length"_a, then)
+        .def("send", &Handle::send, "to"_a, "tag"_a, "data"_a, "length"_a, "dtype"_a, then)
+        .def("recv", &Handle::recv, "source"_a, "tag"_a, "data"_a, "length"_a, "dtype"_a, then)
         .def("wait", &Handle::wait, "ticket"_a)
         .def("abort", &Handle::abort, "reason"_a)
         .def_prop_ro("is_open", &Handle::is_open)

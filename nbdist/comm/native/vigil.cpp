@@ -37,11 +37,6 @@ std::string how_it_ended(const Members& members, int peer) {
            std::to_string(members.address(peer).pid) + ")";
 }
 
-std::string what_next(const std::string& operation, const std::string& reason) {
-    return operation + " was released: " + reason +
-           "; this group is over, so run the next cell or form a new group";
-}
-
 }  // namespace
 
 Vigil::Vigil(const Members& members, Lookout& lookout, const Vigil* parent, std::chrono::milliseconds limit,
@@ -121,7 +116,8 @@ void Vigil::look_for_gone(const Waiting& waiting, const Check& ready) {
         const std::string who = rank_name(waiting.peer);
         const Presence& presence = members_.control(waiting.peer).presence;
         const std::int64_t cell = members_.own().presence.entered.load(std::memory_order_relaxed);
-        if (presence.closed.load(std::memory_order_acquire) != 0)
+        const bool for_ever = presence.leaving.load(std::memory_order_relaxed) == for_good;
+        if (for_ever || presence.closed.load(std::memory_order_acquire) != 0)
             abort(waiting.peer, who + " left the group while " + here(waiting));
         else if (presence.skipped.load(std::memory_order_relaxed) == cell)
             abort(waiting.peer, who +
@@ -155,7 +151,8 @@ std::string Vigil::here(const Waiting& waiting) const {
 
 bool Vigil::has_come_to(int peer, std::atomic<std::int64_t> Presence::* point) const {
     const std::int64_t cell = members_.own().presence.entered.load(std::memory_order_relaxed);
-    return cell > 0 && (members_.control(peer).presence.*point).load(std::memory_order_acquire) >= cell;
+    const std::int64_t come = (members_.control(peer).presence.*point).load(std::memory_order_acquire);
+    return come == for_good || (cell > 0 && come >= cell);
 }
 
 bool Vigil::has_left(int peer) const {
@@ -203,12 +200,18 @@ bool Vigil::over() const {
 void Vigil::raise(Kind kind) const {
     if (obituary_.state.load(std::memory_order_acquire) == Obituary::alive) {
         if (parent_ != nullptr && parent_->aborted()) parent_->raise(kind);
-        throw Aborted(what_next(name_of(kind), "this rank left the group"), members_.rank(), name_of(kind));
+        throw Aborted(released(kind, "this rank left the group"), members_.rank(), name_of(kind));
     }
-    if (!is_written()) throw Aborted(what_next(name_of(kind), "the group was aborted"), -1, name_of(kind));
+    if (!is_written()) throw Aborted(released(kind, "the group was aborted"), -1, name_of(kind));
     const std::string reason = obituary_.reason;
     if (obituary_.mismatch != 0) throw Mismatch(reason);
-    throw Aborted(what_next(name_of(kind), reason), obituary_.rank, name_of(kind));
+    throw Aborted(released(kind, reason), obituary_.rank, name_of(kind));
+}
+
+std::string Vigil::released(Kind kind, const std::string& reason) const {
+    const bool in_cells = members_.own().presence.entered.load(std::memory_order_relaxed) > 0;
+    return std::string(name_of(kind)) + " was released: " + reason + "; this group is over, so " +
+           (in_cells ? "run the next cell or form a new group" : "form a new one");
 }
 
 // Whether the obituary can be read. Whoever claimed it is writing it; should it have died over that, go

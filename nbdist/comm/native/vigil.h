@@ -92,6 +92,7 @@ class Vigil {
 
   private:
     [[noreturn]] void raise(Kind kind) const;
+    std::string released(Kind kind, const std::string& reason) const;
     void look(std::span<const Waiting> waiting, const Check& ready);
     void look_for_dead(const Waiting& waiting, const Check& ready);
     void look_for_gone(const Waiting& waiting, const Check& ready);

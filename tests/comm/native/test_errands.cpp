@@ -31,7 +31,8 @@ TEST(a_message_that_nobody_wants_keeps_no_rank_that_left) {
         spawn(hosts, [&](Group& group) {
             Bytes small(10), large(50'000'000);
             if (group.rank() == 1) {
-                group.mail().wait(group.mail().post_send(0, 7, small.data(), small.size()), {Kind::send, 0});
+                group.mail().wait(group.mail().post_send(0, {7, small.size()}, small.data()),
+                                  {Kind::send, 0});
                 group.close();
                 done.arrive_and_wait();
                 return;
@@ -54,7 +55,7 @@ TEST(what_a_rank_that_left_had_only_begun_to_send_is_not_waited_for) {
         spawn(hosts, [&](Group& group) {
             Bytes small(10), large(50'000'000);
             if (group.rank() == 1) {
-                group.mail().post_send(0, 7, large.data(), large.size());
+                group.mail().post_send(0, {7, large.size()}, large.data());
                 group.close();
                 done.arrive_and_wait();
                 return;

@@ -107,10 +107,10 @@ TEST(a_late_rank_is_left_to_the_progress_thread) {
               char byte = 'a';
               auto meet = [](World& world) { barrier(world); };
               if (group.rank() == 1)
-                  group.mail().wait(group.mail().post_recv(0, 1, &byte, 1), {Kind::recv, 0});
+                  group.mail().wait(group.mail().post_recv(0, {1, 1}, &byte), {Kind::recv, 0});
               const auto ticket = submit(group, {.kind = Kind::barrier}, meet);
               if (group.rank() == 0)
-                  group.mail().wait(group.mail().post_send(1, 1, &byte, 1), {Kind::send, 1});
+                  group.mail().wait(group.mail().post_send(1, {1, 1}, &byte), {Kind::send, 1});
               ticket->wait(group.vigil());
           },
           {.patience = 2ms});
