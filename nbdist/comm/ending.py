@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
+from ..errors import GroupError
 from ._native import Group, leave_cell
 
 _FOR_GOOD = 2**63 - 1  # the cell that a rank leaves when it leaves a group: no other comes after it
@@ -12,13 +14,21 @@ _FOR_GOOD = 2**63 - 1  # the cell that a rank leaves when it leaves a group: no 
 
 def finish(groups: Sequence[Group]) -> None:
     """Bring to its end what this rank has issued in the groups, as far as its peers take part."""
-    leave_cell(groups, _FOR_GOOD)
+    with suppress(GroupError):  # a forked child is no rank: it has nothing to finish
+        leave_cell(groups, _FOR_GOOD)
 
 
 def finish_unless_failing(groups: Sequence[Group]) -> None:
     """Do the same, but not on the way of an exception: then peers may wait for what will never come."""
     if sys.exception() is None:
         finish(groups)
+
+
+def abort(groups: Sequence[Group], reason: str) -> None:
+    """End the groups on every rank."""
+    with suppress(GroupError):  # as above
+        for group in groups:
+            group.abort(reason)
 
 
 def reason_of_exit() -> str:

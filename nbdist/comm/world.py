@@ -9,7 +9,6 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -18,10 +17,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from ..errors import GroupError
 from ..settings import Settings
-from . import _native
-from .ending import finish, reason_of_exit
+from . import _native, ending
 from .group import RingGroup
 from .hosts import host_identity, number_hosts
 from .letters import Letters, Unmet
@@ -330,12 +327,10 @@ def _close_all() -> None:
 
 
 def _end() -> None:
-    with suppress(GroupError):  # in a forked child, which is no rank
-        if reason := reason_of_exit():
-            for group in _open_groups():
-                group.abort(reason)
-        elif not _cell:  # a notebook's ranks are stopped, not waited for
-            finish(_open_groups())
+    if reason := ending.reason_of_exit():
+        ending.abort(_open_groups(), reason)
+    elif not _cell:  # a notebook's ranks are stopped, not waited for
+        ending.finish(_open_groups())
     # Threads of ours must not outlive the interpreter they report to.
     _close_all()
     _native.finish_announcing()
