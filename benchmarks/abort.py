@@ -62,11 +62,11 @@ SCENES = [
 ]
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["torch", "torch.distributed", "nbdist.comm"])
 
 
 def compare(arguments: Sequence[str] | None = None) -> list[str]:
     """Measure; return a line for each bar that was missed."""
+    _context.set_forkserver_preload(["torch", "torch.distributed", "nbdist.comm"])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--gloo-runs", type=int, default=2)

@@ -192,7 +192,7 @@ class Cluster:
         ranks: Sequence[int] | None = None,
         models: Sequence[str] = (),
         shards: Sequence[str] = (),
-        compression: str = "none",
+        compression: str | None = None,
     ) -> CellRun:
         """Send a cell to the ranks and return at once with a handle on it."""
         client = self._connected()

@@ -92,6 +92,9 @@ class RingGroup(dist.ProcessGroup):
 
     def leave(self) -> None:
         """Leave the group, and wait for nobody."""
+        for _, endpoint in self.unmet.values():
+            endpoint.close()  # who finds our letter only now would wait for us
+        self.unmet.clear()
         self.native.close()
 
     def abort(self) -> None:

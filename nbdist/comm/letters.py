@@ -110,6 +110,8 @@ class Letters:
                     break
                 if time.monotonic() > self.deadline:
                     late = {rank for each, rank in zip(tickets, ranks, strict=True) if each and not each.done}
+                    if not late:
+                        continue  # the last has come meanwhile
                     raise (TimeoutError if self._met else Unmet)(not_come(sorted(late)))
                 self._arrival.wait(_SLICE)
 

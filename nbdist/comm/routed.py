@@ -64,9 +64,11 @@ class RoutedGroup(RingGroup):
         return host, gpus
 
     def leave(self) -> None:
-        if self._gpu is not None:
-            self._gpu.shutdown()
-        super().leave()
+        try:
+            if self._gpu is not None:
+                self._gpu.shutdown()
+        finally:
+            super().leave()
 
     def abort(self) -> None:
         if self._gpu is not None:

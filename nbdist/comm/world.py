@@ -276,17 +276,21 @@ def _make(
         hosts=number_hosts(plan.hosts),
         links=links,
     )
-    if _cell:
-        native.enter_cell(_cell)
-    formed.secret = plan.secret
-    if formed.store is not None and torch.cuda.is_available():
-        group: RingGroup = RoutedGroup(native, rank, size, _split, formed.store, formed.timeout)
-    else:
-        group = RingGroup(native, rank, size, _split)
-    with _groups_lock:
-        formed.group = weakref.ref(group)
-        _groups[native] = formed
-    return group
+    try:
+        if _cell:
+            native.enter_cell(_cell)
+        formed.secret = plan.secret
+        if formed.store is not None and torch.cuda.is_available():
+            group: RingGroup = RoutedGroup(native, rank, size, _split, formed.store, formed.timeout)
+        else:
+            group = RingGroup(native, rank, size, _split)
+        with _groups_lock:
+            formed.group = weakref.ref(group)
+            _groups[native] = formed
+        return group
+    except BaseException:
+        native.close()  # the sockets are its own by now
+        raise
 
 
 def _split(group: RingGroup, members: Sequence[int], rank: int) -> RingGroup:
@@ -327,10 +331,10 @@ def _close_all() -> None:
 
 
 def _end() -> None:
-    if reason := ending.reason_of_exit():
-        ending.abort(_open_groups(), reason)
-    elif not _cell:  # a notebook's ranks are stopped, not waited for
-        ending.finish(_open_groups())
-    # Threads of ours must not outlive the interpreter they report to.
-    _close_all()
-    _native.finish_announcing()
+    try:
+        if reason := ending.reason_of_exit():
+            ending.abort(_open_groups(), reason)
+    finally:
+        # Threads of ours must not outlive the interpreter they report to.
+        _close_all()
+        _native.finish_announcing()

@@ -25,7 +25,8 @@ class CellSpec:
     """Whether every rank runs the cell."""
     models: tuple[str, ...] = ()
     shards: tuple[str, ...] = ()
-    compression: str = "none"
+    compression: str | None = None
+    """None: as before."""
 
 
 class _Exit:
@@ -176,7 +177,7 @@ class Rank:
         """Return those of `names` that this rank does not have."""
         return [name for name in names if name not in self._shell.user_ns]
 
-    def receive_model(self, name: str, payload: bytes | None, compression: str) -> None:
+    def receive_model(self, name: str, payload: bytes | None, compression: str | None) -> None:
         """Take a model that rank 0 was sent, hand it round, and make it one over all ranks."""
         model = pickle.loads(self._share(payload))  # noqa: S301  (signed channel)
         self._attach(name, model, compression)
@@ -185,7 +186,7 @@ class Rank:
         """Take this rank's part of a data set."""
         self._shell.user_ns[name] = pickle.loads(payload)  # noqa: S301  (signed channel)
 
-    def distribute(self, models: list[str], shards: list[str], compression: str) -> None:
+    def distribute(self, models: list[str], shards: list[str], compression: str | None) -> None:
         """Make names that live on the ranks one model, or cut them to this rank's shard."""
         from ..data import Shard, cut
 
@@ -262,7 +263,7 @@ class Rank:
 
         return MPI.COMM_WORLD
 
-    def _attach(self, name: str, model: object, compression: str) -> None:
+    def _attach(self, name: str, model: object, compression: str | None) -> None:
         import torch
 
         from ..train import ring
@@ -276,7 +277,8 @@ class Rank:
         if isinstance(before, torch.nn.Module) and before is not model:
             # Something may keep the old model alive; attached, it would only slow the new one down.
             ring.detach(before)
-        self._shell.user_ns[name] = ring.attach(model.to(device.device()), compression)
+        how = compression or ring.compression(model)
+        self._shell.user_ns[name] = ring.attach(model.to(device.device()), how)
 
     def _check_assigned(self, cell: CellSpec) -> None:
         # The cell was read before it ran; a name it assigns only under a condition may be missing.

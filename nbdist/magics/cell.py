@@ -45,7 +45,7 @@ def run_cell(session: Session, options: CellOptions, cell: str) -> None:
             ranks,
             models=[name for name in options.models if name in assigned],
             shards=[name for name in options.shards if name in assigned],
-            compression=options.compression or "none",
+            compression=options.compression,
         )
         for name in assigned:
             session.sent.forget(name)  # some rank may have another by now

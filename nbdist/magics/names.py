@@ -21,7 +21,7 @@ class _Parcel:
     value: object
     call: str
     parts: list[bytes | None]
-    how: tuple[str, ...] = ()
+    how: tuple[str | None, ...] = ()
     """What else the call takes."""
 
     @property
@@ -45,7 +45,7 @@ def bring(session: Session, cluster: Cluster, options: CellOptions, assigned: se
     }
     _require(cluster, [name for name in (*models, *shards) if name not in ours])
 
-    how = options.compression or "none"
+    how = options.compression
     parcels = [_model(name, here[name], cluster.n, how) for name in models if name in ours]
     parcels += [_shard(name, here[name], cluster.n) for name in shards if name in ours]
     fresh = [p for p in parcels if session.sent.is_new(p.name, p.value, p.packed)]
@@ -77,7 +77,7 @@ def _require(cluster: Cluster, names: list[str]) -> None:
         )
 
 
-def _model(name: str, value: Any, size: int, compression: str) -> _Parcel:
+def _model(name: str, value: Any, size: int, compression: str | None) -> _Parcel:
     parts = [pack(name, value), *([None] * (size - 1))]
     return _Parcel(name=name, value=value, call="receive_model", parts=parts, how=(compression,))
 

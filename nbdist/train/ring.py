@@ -91,6 +91,11 @@ class Ring:
         member.watch(self._arrived)
         self._members[model] = member
 
+    def compression(self, model: nn.Module) -> str:
+        """Return what a model's gradients travel as."""
+        member = self._members.get(model)
+        return member.compression if member is not None else NONE
+
     def resume(self) -> None:
         """Give every rank rank 0's state, at the start of a generation.
 
@@ -310,6 +315,11 @@ def attach(model: M, compression: str = NONE) -> M:
     """
     _ring.attach(model, compression)
     return model
+
+
+def compression(model: nn.Module) -> str:
+    """Return what a model's gradients travel as."""
+    return _ring.compression(model)
 
 
 def detach(model: nn.Module) -> None:

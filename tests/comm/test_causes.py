@@ -16,7 +16,7 @@ import torch.distributed as dist
 import nbdist.comm as comm
 from nbdist.errors import GroupAborted, MismatchError
 
-from .ranks import Ranks, Returned
+from .ranks import Ranks, Returned, begin_together
 
 Outcome = tuple[str, int | None, str]
 """What a call raised: the type, the rank it names, the message."""
@@ -108,16 +108,6 @@ def next_generation(rank: int, ranks: Sequence[int], path: str) -> None:
         dist.all_reduce(tensor)
         assert (tensor == len(ranks)).all()
     comm.leave_cell(2)
-
-
-def begin_together(rank: int, bad: int) -> None:
-    """Use the group, and let the bad rank go on when all have: a cause may overtake the last data."""
-    dist.all_reduce(torch.ones(3))
-    if rank != bad:
-        dist.send(torch.ones(1), bad)
-        return
-    for peer in range(bad):
-        dist.recv(torch.ones(1), peer)
 
 
 def fall(rank: int, size: int, path: str, cause: str, asynchronous: bool) -> Outcome | None:

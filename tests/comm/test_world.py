@@ -200,6 +200,11 @@ def test_leaving_does_not_wait():
     spawn(2, leave_with_work_queued)
 
 
+tells_of_the_end = pytest.mark.skipif(
+    torch.__version__ < "2.7", reason="before 2.7 torch leaves a group without a word"
+)
+
+
 def destroy_with_work_queued(rank: int, size: int) -> float:
     tensor = torch.ones(100_000)
     if rank == 1:
@@ -212,6 +217,7 @@ def destroy_with_work_queued(rank: int, size: int) -> float:
     return float(tensor[0])
 
 
+@tells_of_the_end
 def test_what_is_queued_is_done_before_the_group_is_destroyed():
     assert spawn(2, destroy_with_work_queued) == [2.0, 2.0]
 
@@ -226,6 +232,7 @@ def destroy_without_a_peer(rank: int, size: int) -> str:
     return str(work.exception())
 
 
+@tells_of_the_end
 def test_what_no_peer_takes_part_in_holds_nobody():
     told, _ = spawn(2, destroy_without_a_peer)
     assert re.search(r"rank 1 (left the group|ended .*) while rank 0 waits in all_reduce", told)

@@ -84,8 +84,11 @@ void Group::abort(const std::string& reason) {
     vigil_.abort(rank(), "rank " + std::to_string(rank()) + " ended the group: " + reason);
 }
 
-void Group::finish_receiving() {
+void Group::finish_collectives() {
     queue_.drain(Kind::barrier);
+}
+
+void Group::finish_receiving() {
     mail_.drain(Kind::recv);
 }
 
@@ -104,7 +107,10 @@ void Group::close() {
 void leave_cell(const std::vector<std::shared_ptr<Group>>& groups, std::int64_t number) {
     for (const auto& group : groups) group->vigil().stop_issuing(number);
     try {
-        for (const auto& group : groups) group->finish_receiving();
+        // Nobody reads any more what is received when a rank leaves for good.
+        for (const auto& group : groups) group->finish_collectives();
+        for (const auto& group : groups)
+            if (number != for_good) group->finish_receiving();
     } catch (...) {
         // Interrupted: this rank waits for nobody, and nobody for it.
         for (const auto& group : groups) group->vigil().leave_cell(number);

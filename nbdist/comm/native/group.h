@@ -41,6 +41,7 @@ class Group {
     void abort(const std::string& reason);
 
     // What a rank does at the end of a cell, in all of its groups (the function below).
+    void finish_collectives();
     void finish_receiving();
     void finish_sending();
 

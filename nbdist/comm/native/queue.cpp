@@ -55,6 +55,7 @@ bool Queue::submit(const Signature& signature, std::chrono::milliseconds patienc
                 return true;
             }
             std::lock_guard again(mutex_);
+            if (closing_) vigil_.check(signature.kind);
             start();
             // What other threads queued meanwhile comes after it: the operation is open already.
             tasks_.emplace_front(std::move(task), std::move(promise));
