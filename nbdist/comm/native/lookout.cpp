@@ -37,7 +37,7 @@ struct BeatFrame {
 
 // A beat is unacknowledged for so long only if it was sent again three times and more, so a lost packet is no
 // lost host; and with the wait for the first beat that is lost it is less than 3 s.
-constexpr int silence_ms = 2250;
+constexpr int silence_ms = 1800;
 constexpr std::chrono::milliseconds between_beats{500};
 // A process that is stopped hears none, and its socket shall not fill up: a full one counts as silence. Then
 // the kernel's own questions (link.h) are enough.
