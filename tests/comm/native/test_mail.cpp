@@ -74,9 +74,9 @@ TEST(tags_are_kept_apart_and_one_tag_in_order) {
                 for (int i = 0; i < number; ++i) data.push_back(sample(DType::u8, 1000 + i, i));
                 std::vector<std::shared_ptr<Ticket>> tickets;
                 for (int i = 0; i < number; ++i)
-                    tickets.push_back(
-                        entrust(group, group.mail().post_send(1, {10 + i % 2, data[i].size()}, data[i].data()),
-                                Kind::send, 1));
+                    tickets.push_back(entrust(
+                        group, group.mail().post_send(1, {10 + i % 2, data[i].size()}, data[i].data()),
+                        Kind::send, 1));
                 for (const auto& ticket : tickets) ticket->wait(group.vigil());
             } else {
                 for (int odd : {1, 0})  // the later tag first
@@ -137,9 +137,9 @@ TEST(the_courier_moves_what_nobody_waits_for) {
                 tickets.push_back(entrust(group,
                                           group.mail().post_recv(peer, {1, in[peer].size()}, in[peer].data()),
                                           Kind::recv, peer));
-                tickets.push_back(entrust(group,
-                                          group.mail().post_send(peer, {1, out[peer].size()}, out[peer].data()),
-                                          Kind::send, peer));
+                tickets.push_back(
+                    entrust(group, group.mail().post_send(peer, {1, out[peer].size()}, out[peer].data()),
+                            Kind::send, peer));
             }
             // Collectives go on beside them.
             for (int i = 0; i < 20; ++i) run(group, Kind::barrier, [](World& world) { barrier(world); });
