@@ -45,8 +45,8 @@ class Settings:
     metrics_hz: float = 10.0
     """How often ranks send their figures to the notebook."""
 
-    merge_window: float = 0.3
-    """How long a line waits for the other ranks to print the same; ranks send theirs every 0.2 s."""
+    merge_window: float = 0.2
+    """How long a line waits for the other ranks to print the same; ranks send theirs every 0.05 s."""
 
     data_root: str = ""
     """Folder in which image sets are looked for; empty means where the system's package puts them."""

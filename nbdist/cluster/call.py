@@ -60,10 +60,19 @@ def call(
     replies = [
         reply_of(rank, results[rank]) if future.done() else died(rank) for rank, future in futures.items()
     ]
+    forget(client, [future.msg_id for future in futures.values() if future.done()])
     error = _our_own(replies) or error_of(replies)
     if error is not None:
         raise error
     return [results[rank] for rank in ranks]
+
+
+def forget(client: Client, messages: Sequence[str]) -> None:
+    """Let the client forget what was asked and answered; by itself it keeps all of it."""
+    for message in messages:
+        for kept in (client.results, client.metadata, client._futures, client._output_futures):
+            kept.pop(message, None)
+    client.history = [message for message in client.history if message not in messages]
 
 
 def targets_of(client: Client, ranks: Sequence[int]) -> dict[int, bytes]:

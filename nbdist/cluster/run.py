@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .call import targets_of
+from .call import forget, targets_of
 from .failures import error_of
 from .reply import Reply, died, reply_of
 
@@ -17,12 +17,21 @@ if TYPE_CHECKING:
 
 _SLICE = 0.2
 
-_OUTPUT_TYPES = {"stream", "display_data", "execute_result"}
+_OUTPUT_TYPES = {
+    "stream",
+    "display_data",
+    "execute_result",
+    "update_display_data",
+    "clear_output",
+    "nbdist_bars",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """Something a rank put out: text (`stream`) or a rich bundle (`display_data`, `execute_result`)."""
+    """Something a rank put out, as Jupyter's message of that kind has it; `nbdist_bars` lists the lines of a
+    rank that rewrite themselves.
+    """
 
     rank: int
     kind: str
@@ -73,11 +82,15 @@ class CellRun:
 
     def done(self) -> bool:
         """Tell whether every rank has ended and all of its output is here."""
-        return all(
-            self._is_lost(rank)
-            or (future.done() and (future.output.done() or reply_of(rank, future.result()).died))
-            for rank, future in self._futures.items()
-        )
+        return all(self._has_ended(rank) for rank in self.ranks)
+
+    def ended(self) -> list[int]:
+        """List the ranks of which no more output will come."""
+        return [rank for rank in self.ranks if self._has_ended(rank)]
+
+    def release(self) -> None:
+        """Let the client forget the cell, which it would keep for ever, with all of its output."""
+        forget(self._client, [future.msg_id for future in self._futures.values() if future.done()])
 
     def join(self) -> None:
         """Wait for the cell's end.
@@ -106,6 +119,12 @@ class CellRun:
             reply_of(rank, self._futures[rank].result()) if self._futures[rank].done() else died(rank)
             for rank in ended
         ]
+
+    def _has_ended(self, rank: int) -> bool:
+        future = self._futures[rank]
+        return self._is_lost(rank) or (
+            future.done() and (future.output.done() or reply_of(rank, future.result()).died)
+        )
 
     def _is_lost(self, rank: int) -> bool:
         # A rank that ends in order while a request is on its way to it leaves that request unanswered.

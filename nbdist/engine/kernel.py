@@ -9,6 +9,7 @@ from typing import Any
 
 from ipyparallel.engine.kernel import IPythonParallelKernel
 
+from .capture import Capture
 from .rank import CellSpec, Rank
 
 Message = dict[str, Any]
@@ -28,9 +29,14 @@ class RankKernel(IPythonParallelKernel):
 
     _supports_kernel_subshells = False
 
+    capture: Capture
+    """Set before the first cell."""
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.shell_channel_thread = _NoSubshells()
+        # By this entry libraries tell that they may draw widgets; a rank's progress is text.
+        self.shell.config.pop("IPKernelApp", None)
         self.rank = Rank(self.shell)
         self.control_handlers["nbdist_request"] = self.nbdist_request
 
@@ -45,6 +51,7 @@ class RankKernel(IPythonParallelKernel):
         reply: dict[str, Any] = {"status": "ok", "execution_count": self.shell.execution_count}
         error: BaseException | None = None
         try:
+            self.capture.begin_cell(code, parent)
             self.rank.begin_cell(cell)
             reply = await super().do_execute(code, silent, *args, **kwargs)
             if reply["status"] == "error":
@@ -62,6 +69,7 @@ class RankKernel(IPythonParallelKernel):
             about = {"host": failure.host, "released": failure.released}
             reply["engine_info"] = {**self.get_engine_info(method="execute"), "nbdist": about}
         reply["nbdist"] = {"group_over": self.rank.group_is_over()}
+        self.capture.end_cell()
         return reply
 
     def nbdist_request(self, stream: Any, ident: Any, parent: Message) -> None:

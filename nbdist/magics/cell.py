@@ -65,7 +65,8 @@ def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) 
     A second press leaves without the ranks, and so does the end of the grace they have to answer the first.
     """
     assert session.feed is not None
-    merger = Merger(run.ranks, cluster.settings.merge_window)
+    live = getattr(session.shell, "kernel", None) is not None
+    merger = Merger(run.ranks, cluster.settings.merge_window, live)
     view = LiveView(session.feed.run(run.number), title=f"Training on {_count(len(run.ranks))}")
     early = _EarlyFailures()
     give_up = float("inf")
@@ -76,12 +77,14 @@ def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) 
                 cluster.interrupt(run)
             run.wait(_TICK)
             early.look(run)
-            merger.feed_all(run.outputs)
+            ended = run.ended()  # asked first: what they put out is waiting by then
+            merger.feed_all(run.outputs, ended)
             merger.flush()
             view.update()
     finally:
         merger.feed_all(run.outputs)
         merger.flush(final=True)
+        run.release()
         view.finish([reply.rank for reply in run.replies() if not reply.died])
     if run.pending():
         session.say(

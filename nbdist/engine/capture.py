@@ -1,0 +1,273 @@
+"""Catch all that a rank puts out, whoever writes it, and send the notebook what it can show."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import ctypes
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ipykernel.iostream import OutStream
+
+from .budget import Budget
+from .screen import Screen
+from .transcript import Transcript
+
+_HEAD, _TAIL = 650_000, 65_000
+"""How much text all ranks together put into the notebook in a cell, in bytes of the saved file: what is shown
+as it comes, and the end of what was not."""
+
+_LATE = 20_000
+"""How much of what comes between two cells is kept for the next one, in characters."""
+
+_FIRST, _PERIOD, _BAR_PERIOD = 0.01, 0.05, 0.2
+"""How long text waits, when none came before and when some did, and how often bars are sent, in seconds."""
+
+_PENDING = 100_000
+_WAIT = 10.0
+_IDLE = 1.0
+
+_NAMES = ("stdout", "stderr")
+
+
+class RankStream(OutStream):
+    """A rank's `sys.stdout` or `sys.stderr`.
+
+    What is written is handed to the capture. A forked child has none: it writes to the file that stands for
+    the descriptor, as C code does.
+    """
+
+    def __init__(self, session: Any, thread: Any, name: str, capture: Capture) -> None:
+        super().__init__(session, thread, name, watchfd=False)
+        self._capture = capture
+
+    def write(self, text: str) -> int:
+        """Take text; it is sent soon, from another thread."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if os.getpid() != self._master_pid:
+            os.write(self.fileno(), text.encode("utf-8", "replace"))
+        else:
+            self._capture.put(self.name, text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Return when what was written is in the rank's log."""
+        if os.getpid() == self._master_pid:
+            self._capture.save()
+
+    def fileno(self) -> int:
+        """Return the descriptor that programs started by the cell inherit."""
+        return _NAMES.index(self.name) + 1
+
+
+class Capture:
+    """Put what a rank writes into its log, and send the notebook the cell's share of it.
+
+    The descriptors 1 and 2 lead to files, not to pipes: C code that holds Python's lock may write any amount,
+    and what a crashing process says last is kept. Everything is taken in one thread, the kernel's IOPub.
+    """
+
+    def __init__(self, rank: int, size: int, folder: Path, session: Any, thread: Any, topic: bytes) -> None:
+        self._session, self._thread, self._topic = session, thread, topic
+        self._share = (_HEAD // size, _TAIL // size)
+        self._transcript = Transcript(folder / f"rank-{rank}.log")
+        self._files = [_Descriptor(name, folder / f"rank-{rank}.{name}") for name in _NAMES]
+        self._screens = {name: Screen() for name in _NAMES}
+        self._pending: deque[tuple[str, str]] = deque()
+        self._outgoing: list[tuple[str, str]] = []
+        self._late: deque[tuple[str, str]] = deque()
+        self._late_size = 0
+        self._cell = "before the first cell"
+        self._parent: dict[str, Any] | None = None
+        """The cell's message; None between cells."""
+        self._began = False
+        self._budget = Budget(*self._share)
+        self._scheduled = False
+        self._sent = self._bars_sent = 0.0
+        self._bars: tuple[str, ...] = ()
+        self._running = threading.Event()
+        self.streams = [RankStream(session, thread, name, self) for name in _NAMES]
+        self._libc = ctypes.CDLL(None)
+        self._c_stdout = ctypes.c_void_p.in_dll(self._libc, "stdout")
+        with contextlib.suppress(AttributeError):
+            self._libc.setvbuf(self._c_stdout, None, 1, 0)  # _IOLBF: printf shows its lines as they come
+        threading.Thread(target=self._watch, name="nbdist-output", daemon=True).start()
+
+    # -- what the rank's threads call
+
+    def put(self, name: str, text: str) -> None:
+        """Take text from any thread."""
+        self._pending.append((name, text))
+        self._schedule()
+        if len(self._pending) > _PENDING:
+            self.save()  # whoever floods waits, rather than fill the memory
+
+    def save(self) -> None:
+        """Return when all that was put is in the log."""
+        if self._pending:
+            self._ask(self._drain)
+
+    def begin_cell(self, code: str, parent: dict[str, Any]) -> None:
+        """Send what comes from now on as output of a cell."""
+        self._read_files()
+        self._ask(lambda: self._begin(code, parent))
+        self._running.set()
+
+    def end_cell(self) -> None:
+        """Send the rest of the cell's output; what comes later waits for the next cell."""
+        self._running.clear()
+        self._libc.fflush(self._c_stdout)
+        self._read_files()
+        self._ask(self._end)
+
+    def _ask(self, what: Callable[[], None]) -> None:
+        done = threading.Event()
+
+        def do() -> None:
+            try:
+                what()
+            finally:
+                done.set()
+
+        if threading.current_thread() is self._thread.thread:
+            do()
+            return
+        self._thread.schedule(do)
+        done.wait(_WAIT)
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            wait = max(_FIRST, self._sent + _PERIOD - time.monotonic())
+            self._thread.schedule(lambda: self._thread.io_loop.call_later(wait, self._tick))
+
+    def _watch(self) -> None:
+        """Look after what is written past Python."""
+        while True:
+            if self._running.wait(_IDLE):
+                time.sleep(_PERIOD)
+            self._read_files()
+
+    def _read_files(self) -> None:
+        for file in self._files:
+            file.read(self.put)
+
+    # -- in the IOPub thread
+
+    def _begin(self, code: str, parent: dict[str, Any]) -> None:
+        self._drain()
+        self._finish_screens()
+        first = next((line for line in code.splitlines() if line.strip()), "")
+        self._cell, self._parent = first.strip()[:60], parent
+        self._budget = Budget(*self._share)
+        self._bars = ()
+        for name, text in self._late if self._began else ():
+            for line in text.splitlines():
+                self._outgoing.append((name, f"(between cells) {line}\n"))
+        self._began = True  # what the start of a rank put out is in the log only
+        self._late.clear()
+        self._late_size = 0
+
+    def _end(self) -> None:
+        self._drain()
+        self._send_bars(final=True)
+        self._finish_screens()
+        self._outgoing += self._budget.finish()
+        self._send()
+        self._cell, self._parent = f"after {self._cell}", None
+
+    def _tick(self) -> None:
+        self._scheduled = False
+        self._drain()
+        self._send()
+        self._send_bars()
+
+    def _drain(self) -> None:
+        """Take what is pending, in order; stretches of one stream go in one piece."""
+        texts: list[str] = []
+        name = ""
+        while self._pending:
+            stream, text = self._pending.popleft()
+            if stream != name and texts:
+                self._take(name, "".join(texts))
+                texts = []
+            name = stream
+            texts.append(text)
+        if texts:
+            self._take(name, "".join(texts))
+
+    def _take(self, name: str, text: str) -> None:
+        self._keep(name, self._screens[name].feed(text))
+
+    def _keep(self, name: str, pieces: list[Any]) -> None:
+        for text, bar in pieces:
+            self._transcript.append(self._cell, name, text)
+            if bar and self._parent is not None:
+                continue
+            if self._parent is None:
+                self._late.append((name, text[-_LATE:]))
+                self._late_size += len(self._late[-1][1])
+                while self._late_size > _LATE:
+                    self._late_size -= len(self._late.popleft()[1])
+            elif shown := self._budget.admit(name, text):
+                self._outgoing.append((name, shown))
+
+    def _finish_screens(self) -> None:
+        for name, screen in self._screens.items():
+            self._keep(name, screen.finish())
+
+    def _send(self) -> None:
+        self._sent = time.monotonic()
+        outgoing, self._outgoing = self._outgoing, []
+        texts: list[str] = []
+        for i, (name, text) in enumerate(outgoing):
+            texts.append(text)
+            if i + 1 == len(outgoing) or outgoing[i + 1][0] != name:
+                self._message("stream", {"name": name, "text": "".join(texts)})
+                texts = []
+
+    def _send_bars(self, final: bool = False) -> None:
+        now = time.monotonic()
+        bars = [bar for screen in self._screens.values() for bar in screen.bars()]
+        if not final and (notice := self._budget.notice()):
+            bars.append(notice)
+        if self._parent is None or tuple(bars) == self._bars:
+            return
+        if not final and now - self._bars_sent < _BAR_PERIOD:
+            self._schedule()
+            return
+        self._bars, self._bars_sent = tuple(bars), now
+        self._message("nbdist_bars", {"bars": bars})
+
+    def _message(self, kind: str, content: dict[str, Any]) -> None:
+        self._session.send(self._thread, kind, content, parent=self._parent, ident=self._topic)
+
+
+class _Descriptor:
+    """A file in the place of descriptor 1 or 2, read from where it was read last."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        number = _NAMES.index(name) + 1
+        self.original = os.dup(number)
+        made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        getattr(sys, name).flush()
+        os.dup2(made, number)
+        os.close(made)
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._lock = threading.Lock()
+
+    def read(self, put: Callable[[str, str], None]) -> None:
+        """Hand over what was written since; when this returns it has been."""
+        with self._lock:
+            while data := os.read(self._file, 1 << 20):
+                put(self.name, self._decoder.decode(data))
