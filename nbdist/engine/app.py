@@ -16,6 +16,7 @@ from ipyparallel.engine.app import IPEngine
 
 from .capture import Capture
 from .kernel import RankKernel
+from .plain import prefer_text
 
 # IPEngine makes `Kernel.instance(...)` from its module's global and offers no trait for it.
 ipyparallel.engine.app.Kernel = RankKernel
@@ -45,6 +46,7 @@ class RankApp(IPEngine):
         capture = Capture(world.rank, world.size, folder, self.session, iopub_socket, topic)
         sys.stdout, sys.stderr = capture.streams
         self.kernel.capture = capture
+        prefer_text(self.kernel.shell.config)
         sys.displayhook = self.display_hook_factory(self.session, iopub_socket)
         sys.displayhook.topic = f"engine.{self.id}.execute_result".encode()  # type: ignore[attr-defined]
 

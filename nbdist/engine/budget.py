@@ -16,8 +16,10 @@ class Budget:
         self._tail = tail
         self._kept: deque[tuple[str, str]] = deque()
         self._kept_size = 0
-        self._lines = 0
+        self._lines = self._size = 0
         self._last = ""
+        self.note = ""
+        """What was left out, known at the end."""
 
     def admit(self, stream: str, text: str) -> str:
         """Return as much of `text` as may be shown now."""
@@ -31,6 +33,7 @@ class Budget:
         else:
             shown = ""
         self._lines += text.count("\n")
+        self._size += len(text)
         self._last = text.rstrip("\n").rpartition("\n")[2][-200:] or self._last
         self._kept.append((stream, text))
         self._kept_size += len(text)
@@ -40,10 +43,10 @@ class Budget:
 
     def notice(self) -> str:
         """Say, while the cell runs, what is not shown; empty if nothing is."""
-        return f"… {self._lines:,} more lines, the latest: {self._last}" if self._kept else ""
+        return f"… {_amount(self._lines, self._size)} more, the latest: {self._last}" if self._kept else ""
 
     def finish(self) -> list[tuple[str, str]]:
-        """Return a note of what was left out, and the end of it all."""
+        """Return the end of it all, under a note of what was left out."""
         kept, room = deque[tuple[str, str]](), self._tail
         while self._kept and room > 0:
             stream, text = self._kept.pop()
@@ -53,9 +56,11 @@ class Budget:
                 room = 0
             room -= _cost(text)
             kept.appendleft((stream, text))
-        out = self._lines - sum(text.count("\n") for _, text in kept)
-        if out > 0 and kept:
-            kept.appendleft((kept[0][0], f"… {out:,} lines left out here; `%nbdist logs RANK` shows all …\n"))
+        size = self._size - sum(len(text) for _, text in kept)
+        lines = self._lines - sum(text.count("\n") for _, text in kept)
+        if size > 0:
+            self.note = f"… {_amount(lines, size)} left out here; `%nbdist logs RANK` shows all"
+            kept.appendleft((kept[0][0] if kept else "stdout", f"{self.note}\n"))
         return list(kept)
 
     def _split(self, text: str) -> tuple[str, str]:
@@ -66,6 +71,12 @@ class Budget:
                 break
             at += len(line)
         return text[:at], text[at:]
+
+
+def _amount(lines: int, size: int) -> str:
+    if lines:
+        return f"{lines:,} line{'s' if lines > 1 else ''}"
+    return f"{size:,} characters"
 
 
 def _cost(text: str) -> int:

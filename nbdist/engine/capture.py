@@ -30,7 +30,7 @@ _LATE = 20_000
 _FIRST, _PERIOD, _BAR_PERIOD = 0.01, 0.05, 0.2
 """How long text waits, when none came before and when some did, and how often bars are sent, in seconds."""
 
-_PENDING = 100_000
+_PENDING = 200_000
 _WAIT = 10.0
 _IDLE = 1.0
 
@@ -47,20 +47,25 @@ class RankStream(OutStream):
     def __init__(self, session: Any, thread: Any, name: str, capture: Capture) -> None:
         super().__init__(session, thread, name, watchfd=False)
         self._capture = capture
+        self._put = capture.pending.append
 
     def write(self, text: str) -> int:
         """Take text; it is sent soon, from another thread."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if os.getpid() != self._master_pid:
+        if self._capture.forked:
             os.write(self.fileno(), text.encode("utf-8", "replace"))
         else:
-            self._capture.put(self.name, text)
+            self._put((self.name, text))
+            if not self._capture.scheduled:
+                self._capture.schedule()
+            if len(self._capture.pending) > _PENDING:
+                self._capture.save()  # whoever floods waits, rather than fill the memory
         return len(text)
 
     def flush(self) -> None:
         """Return when what was written is in the rank's log."""
-        if os.getpid() == self._master_pid:
+        if not self._capture.forked:
             self._capture.save()
 
     def fileno(self) -> int:
@@ -81,7 +86,7 @@ class Capture:
         self._transcript = Transcript(folder / f"rank-{rank}.log")
         self._files = [_Descriptor(name, folder / f"rank-{rank}.{name}") for name in _NAMES]
         self._screens = {name: Screen() for name in _NAMES}
-        self._pending: deque[tuple[str, str]] = deque()
+        self.pending: deque[tuple[str, str]] = deque()
         self._outgoing: list[tuple[str, str]] = []
         self._late: deque[tuple[str, str]] = deque()
         self._late_size = 0
@@ -90,10 +95,13 @@ class Capture:
         """The cell's message; None between cells."""
         self._began = False
         self._budget = Budget(*self._share)
-        self._scheduled = False
+        self.scheduled = False
         self._sent = self._bars_sent = 0.0
-        self._bars: tuple[str, ...] = ()
+        self._bars: list[str] = []
+        self._noticed = False
         self._running = threading.Event()
+        self.forked = False
+        os.register_at_fork(after_in_child=self._note_fork)
         self.streams = [RankStream(session, thread, name, self) for name in _NAMES]
         self._libc = ctypes.CDLL(None)
         self._c_stdout = ctypes.c_void_p.in_dll(self._libc, "stdout")
@@ -105,14 +113,12 @@ class Capture:
 
     def put(self, name: str, text: str) -> None:
         """Take text from any thread."""
-        self._pending.append((name, text))
-        self._schedule()
-        if len(self._pending) > _PENDING:
-            self.save()  # whoever floods waits, rather than fill the memory
+        self.pending.append((name, text))
+        self.schedule()
 
     def save(self) -> None:
         """Return when all that was put is in the log."""
-        if self._pending:
+        if self.pending:
             self._ask(self._drain)
 
     def begin_cell(self, code: str, parent: dict[str, Any]) -> None:
@@ -127,6 +133,9 @@ class Capture:
         self._libc.fflush(self._c_stdout)
         self._read_files()
         self._ask(self._end)
+
+    def _note_fork(self) -> None:
+        self.forked = True
 
     def _ask(self, what: Callable[[], None]) -> None:
         done = threading.Event()
@@ -143,9 +152,10 @@ class Capture:
         self._thread.schedule(do)
         done.wait(_WAIT)
 
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
+    def schedule(self) -> None:
+        """Have what is pending taken soon."""
+        if not self.scheduled:
+            self.scheduled = True
             wait = max(_FIRST, self._sent + _PERIOD - time.monotonic())
             self._thread.schedule(lambda: self._thread.io_loop.call_later(wait, self._tick))
 
@@ -168,7 +178,7 @@ class Capture:
         first = next((line for line in code.splitlines() if line.strip()), "")
         self._cell, self._parent = first.strip()[:60], parent
         self._budget = Budget(*self._share)
-        self._bars = ()
+        self._bars, self._noticed = [], False
         for name, text in self._late if self._began else ():
             for line in text.splitlines():
                 self._outgoing.append((name, f"(between cells) {line}\n"))
@@ -178,24 +188,25 @@ class Capture:
 
     def _end(self) -> None:
         self._drain()
-        self._send_bars(final=True)
+        bars = self._current_bars()
         self._finish_screens()
         self._outgoing += self._budget.finish()
         self._send()
+        self._send_bars([*bars, self._budget.note] if self._noticed else bars)
         self._cell, self._parent = f"after {self._cell}", None
 
     def _tick(self) -> None:
-        self._scheduled = False
+        self.scheduled = False
         self._drain()
         self._send()
-        self._send_bars()
+        self._tell_bars()
 
     def _drain(self) -> None:
         """Take what is pending, in order; stretches of one stream go in one piece."""
         texts: list[str] = []
         name = ""
-        while self._pending:
-            stream, text = self._pending.popleft()
+        while self.pending:
+            stream, text = self.pending.popleft()
             if stream != name and texts:
                 self._take(name, "".join(texts))
                 texts = []
@@ -234,18 +245,25 @@ class Capture:
                 self._message("stream", {"name": name, "text": "".join(texts)})
                 texts = []
 
-    def _send_bars(self, final: bool = False) -> None:
-        now = time.monotonic()
-        bars = [bar for screen in self._screens.values() for bar in screen.bars()]
-        if not final and (notice := self._budget.notice()):
+    def _current_bars(self) -> list[str]:
+        return [bar for screen in self._screens.values() for bar in screen.bars()]
+
+    def _tell_bars(self) -> None:
+        if self._parent is None:
+            return
+        bars = self._current_bars()
+        if notice := self._budget.notice():
+            self._noticed = True
             bars.append(notice)
-        if self._parent is None or tuple(bars) == self._bars:
-            return
-        if not final and now - self._bars_sent < _BAR_PERIOD:
-            self._schedule()
-            return
-        self._bars, self._bars_sent = tuple(bars), now
-        self._message("nbdist_bars", {"bars": bars})
+        if bars != self._bars and time.monotonic() - self._bars_sent < _BAR_PERIOD:
+            self.schedule()
+        else:
+            self._send_bars(bars)
+
+    def _send_bars(self, bars: list[str]) -> None:
+        if bars != self._bars:
+            self._bars, self._bars_sent = bars, time.monotonic()
+            self._message("nbdist_bars", {"bars": bars})
 
     def _message(self, kind: str, content: dict[str, Any]) -> None:
         self._session.send(self._thread, kind, content, parent=self._parent, ident=self._topic)

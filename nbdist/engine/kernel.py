@@ -8,8 +8,10 @@ import threading
 from typing import Any
 
 from ipyparallel.engine.kernel import IPythonParallelKernel
+from traitlets import Type
 
 from .capture import Capture
+from .plain import RankShell
 from .rank import CellSpec, Rank
 
 Message = dict[str, Any]
@@ -29,14 +31,14 @@ class RankKernel(IPythonParallelKernel):
 
     _supports_kernel_subshells = False
 
+    shell_class = Type(RankShell)
+
     capture: Capture
     """Set before the first cell."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.shell_channel_thread = _NoSubshells()
-        # By this entry libraries tell that they may draw widgets; a rank's progress is text.
-        self.shell.config.pop("IPKernelApp", None)
         self.rank = Rank(self.shell)
         self.control_handlers["nbdist_request"] = self.nbdist_request
 

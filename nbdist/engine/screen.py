@@ -15,6 +15,7 @@ _MOVES = re.compile(r"\r|\x08|\x1b(?:\Z|\[[0-9;?]*(?:[A-Za-ln-z]|\Z))")
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")
 
 _KEPT_ROWS = 8
+_LONG = 65_536
 
 
 class Piece(NamedTuple):
@@ -55,8 +56,11 @@ class Screen:
         text = self._rest + text
         self._rest = ""
         if self._is_plain() and not _MOVES.search(text):
-            done, newline, self._rows[0].text = (self._rows[0].text + text).rpartition("\n")
-            return [Piece(done + newline, False)] if newline else []
+            text = self._rows[0].text + text
+            done = len(text) if len(text) > _LONG else 0  # nobody waits for the end of such a line
+            done = text.rfind("\n") + 1 or done
+            self._rows[0].text = text[done:]
+            return [Piece(text[:done], False)] if done else []
         if cut := _UNFINISHED.search(text):
             text, self._rest = text[: cut.start()], cut[0]
         pieces: list[Piece] = []

@@ -20,8 +20,8 @@ from .place import Place
 
 _LOOK_AHEAD = 50
 
-_PATIENCE = 1.0
-"""How long a figure waits for those of lower ranks, in seconds."""
+_PATIENCE = 10.0
+"""How long a figure waits for those of lower ranks, which may still import what draws, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,8 @@ class Merger:
         lines: list[tuple[str, str]] = []
         last, arrived = -1, 0.0
         while heads := {rank: queue[0] for rank, queue in self._queues.items() if queue}:
-            ready = {
-                rank: item for rank, item in heads.items() if final or not self._on_hold(rank, item, now)
-            }
+            running = () if final else self._queues.keys() - set(self._ended)
+            ready = {r: item for r, item in heads.items() if not self._on_hold(r, item, now, running)}
             if not ready:
                 break
             # Of items that came at about the same time, the first of each rank go first, in rank order.
@@ -176,15 +175,16 @@ class Merger:
         if self._fold is not None:
             self._fold.show(final=True)
 
-    def _on_hold(self, rank: int, item: _Item, now: float) -> bool:
+    def _on_hold(self, rank: int, item: _Item, now: float, running: Collection[int]) -> bool:
         """Tell whether a figure is to wait, so that those of all ranks come in rank order."""
-        return (
-            item.bundle is not None
-            and now - item.arrived < _PATIENCE
-            and any(
-                lower < rank and lower not in self._ended and drawn <= self._drawn[rank]
-                for lower, drawn in self._drawn.items()
-            )
+        if item.bundle is None:
+            return False
+        recent = now - item.arrived < _PATIENCE
+        return any(
+            (recent and lower in running)
+            or any(waiting.bundle is not None for waiting in self._queues[lower])
+            for lower, drawn in self._drawn.items()
+            if lower < rank and drawn <= self._drawn[rank]
         )
 
     def _elsewhere(self, rank: int) -> bool:

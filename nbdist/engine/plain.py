@@ -1,0 +1,26 @@
+"""Have libraries that choose between widgets and text choose text: a rank's progress is a line of it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+from ipykernel.zmqshell import ZMQInteractiveShell
+
+
+class RankShell(ZMQInteractiveShell):
+    """A rank's IPython; rich tells by the name of this class what it may draw."""
+
+
+def prefer_text(config: Any) -> None:
+    """Make tqdm.auto and those who look for a notebook in IPython's `config` find a terminal."""
+    config.pop("IPKernelApp", None)
+    os.environ.setdefault(
+        "TTY_COMPATIBLE", "1"
+    )  # rich: there is no terminal, but who reads this follows the cursor
+    auto = ModuleType("tqdm.autonotebook")
+    auto.__getattr__ = lambda name: getattr(importlib.import_module("tqdm.std"), name)  # type: ignore[method-assign]
+    sys.modules.setdefault(auto.__name__, auto)
