@@ -26,6 +26,7 @@ from .call import call
 from .failures import lost_error
 from .janitor import MARK, Janitor
 from .local import LocalLauncher
+from .log import Log, read_log
 from .memory import refuse_too_many
 from .run import CellRun
 
@@ -222,6 +223,18 @@ class Cluster:
         if pending:
             self.control("abort", pending, reason="interrupted from the notebook")
             client.send_signal(signal.SIGINT, targets=pending, block=False)
+
+    def log(self, rank: int, last: int) -> Log:
+        """Read the last lines of what a rank has put out, whether it is busy, idle or dead.
+
+        Raises:
+            UsageError: there is no such rank.
+        """
+        self._connected()
+        assert self._folder is not None
+        if not 0 <= rank < self.n:
+            raise UsageError(f"There is no rank {rank}; the ranks are {rank_list(list(range(self.n)))}.")
+        return read_log(self._folder, rank, last)
 
     def lost(self) -> list[int]:
         """List the ranks that have died."""

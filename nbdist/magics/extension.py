@@ -8,6 +8,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
 from . import options
 from .cell import run_cell
+from .logs import show_log
 from .session import Session
 from .status import show_status
 
@@ -34,6 +35,8 @@ class NbdistMagics(Magics):
             show_status(self.session)
         elif command.name == "stop":
             self.session.stop()
+        elif command.name == "logs":
+            show_log(self.session, command.rank, command.last)
         else:
             self.session.say(options.HELP)
 

@@ -14,12 +14,14 @@ HELP = """\
 %nbdist status         show the ranks
 %nbdist restart        start the ranks afresh; their variables are lost
 %nbdist stop           stop the ranks
+%nbdist logs RANK [--last N]
+                       show the last lines (default: 100) of all that a rank has put out
 %%distributed [--ranks 0,2-3] [--model NAME ...] [--shard NAME ...] [--compression bf16]
                        run the cell on the ranks"""
 
 _COMPRESSIONS = ("none", "fp16", "bf16", "powersgd")
 
-_COMMANDS = ("start", "status", "restart", "stop", "help")
+_COMMANDS = ("start", "status", "restart", "stop", "logs", "help")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,8 @@ class Command:
 
     name: str
     n: int | None = None
+    rank: int = 0
+    last: int = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,7 @@ class CellOptions:
 _WORDING = {
     "unrecognized arguments:": "it does not know",
     "expected one argument": "needs a value",
+    "the following arguments are required: rank": "it needs a rank",
     "expected at least one argument": "needs a name",
     "argument -": "-",
 }
@@ -82,10 +87,14 @@ def parse_command(line: str) -> Command:
     name = words[0] if words and words[0] not in ("-h", "--help") else "help"
     if name not in _COMMANDS:
         raise UsageError(f"%nbdist has no command {name!r}; it has {', '.join(_COMMANDS)}.")
-    parser = _Parser(f"%nbdist {name}", "-n N" if name == "start" else "no options")
+    takes = {"start": "-n N", "logs": "a rank and --last N"}
+    parser = _Parser(f"%nbdist {name}", takes.get(name, "no options"))
     if name == "start":
         parser.add_argument("-n", type=_positive)
-    return Command(name=name, n=getattr(parser.parse_args(words[1:]), "n", None))
+    elif name == "logs":
+        parser.add_argument("rank", type=int)
+        parser.add_argument("--last", type=_positive, default=Command.last)
+    return Command(name=name, **vars(parser.parse_args(words[1:])))
 
 
 def parse_cell(line: str) -> CellOptions:
