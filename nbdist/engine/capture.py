@@ -20,9 +20,9 @@ from .budget import Budget
 from .screen import Screen
 from .transcript import Transcript
 
-_HEAD, _TAIL = 650_000, 65_000
-"""How much text all ranks together put into the notebook in a cell, in bytes of the saved file: what is shown
-as it comes, and the end of what was not."""
+_HEAD, _TAIL = 430_000, 40_000
+"""How much text all ranks together put into each of the notebook's streams in a cell, in bytes of the saved
+file: what is shown as it comes, and the end of what was not."""
 
 _LATE = 20_000
 """How much of what comes between two cells is kept for the next one, in characters."""
@@ -94,7 +94,7 @@ class Capture:
         self._parent: dict[str, Any] | None = None
         """The cell's message; None between cells."""
         self._began = False
-        self._budget = Budget(*self._share)
+        self._budgets = {name: Budget(*self._share) for name in _NAMES}
         self.scheduled = False
         self._sent = self._bars_sent = 0.0
         self._bars: list[str] = []
@@ -120,6 +120,12 @@ class Capture:
         """Return when all that was put is in the log."""
         if self.pending:
             self._ask(self._drain)
+
+    def send(self) -> None:
+        """Send what was put, before something that is sent otherwise."""
+        self._read_files()
+        if self.pending or self._outgoing:
+            self._ask(self._send_all)
 
     def begin_cell(self, code: str, parent: dict[str, Any]) -> None:
         """Send what comes from now on as output of a cell."""
@@ -177,7 +183,7 @@ class Capture:
         self._finish_screens()
         first = next((line for line in code.splitlines() if line.strip()), "")
         self._cell, self._parent = first.strip()[:60], parent
-        self._budget = Budget(*self._share)
+        self._budgets = {name: Budget(*self._share) for name in _NAMES}
         self._bars, self._noticed = [], False
         for name, text in self._late if self._began else ():
             for line in text.splitlines():
@@ -190,15 +196,21 @@ class Capture:
         self._drain()
         bars = self._current_bars()
         self._finish_screens()
-        self._outgoing += self._budget.finish()
+        for budget in self._budgets.values():
+            self._outgoing += budget.finish()
+            bars += [budget.note] * (self._noticed and bool(budget.note))
         self._send()
-        self._send_bars([*bars, self._budget.note] if self._noticed else bars)
+        self._send_bars(bars)
         self._cell, self._parent = f"after {self._cell}", None
+
+    def _send_all(self) -> None:
+        self._drain()
+        if self._parent is not None:
+            self._send()
 
     def _tick(self) -> None:
         self.scheduled = False
-        self._drain()
-        self._send()
+        self._send_all()
         self._tell_bars()
 
     def _drain(self) -> None:
@@ -228,7 +240,7 @@ class Capture:
                 self._late_size += len(self._late[-1][1])
                 while self._late_size > _LATE:
                     self._late_size -= len(self._late.popleft()[1])
-            elif shown := self._budget.admit(name, text):
+            elif shown := self._budgets[name].admit(name, text):
                 self._outgoing.append((name, shown))
 
     def _finish_screens(self) -> None:
@@ -252,9 +264,10 @@ class Capture:
         if self._parent is None:
             return
         bars = self._current_bars()
-        if notice := self._budget.notice():
-            self._noticed = True
-            bars.append(notice)
+        for budget in self._budgets.values():
+            if notice := budget.notice():
+                self._noticed = True
+                bars.append(notice)
         if bars != self._bars and time.monotonic() - self._bars_sent < _BAR_PERIOD:
             self.schedule()
         else:

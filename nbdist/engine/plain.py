@@ -8,11 +8,21 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from ipykernel.zmqshell import ZMQInteractiveShell
+from ipykernel.zmqshell import ZMQDisplayPublisher, ZMQInteractiveShell
+from traitlets import Type
+
+
+class RankDisplay(ZMQDisplayPublisher):
+    """Send figures and tables behind the text that was printed before them."""
+
+    def _flush_streams(self) -> None:
+        self.parent.kernel.capture.send()
 
 
 class RankShell(ZMQInteractiveShell):
     """A rank's IPython; rich tells by the name of this class what it may draw."""
+
+    display_pub_class = Type(RankDisplay)
 
 
 def prefer_text(config: Any) -> None:
