@@ -19,7 +19,7 @@ class Budget:
         self._lines = self._size = 0
         self._last = ""
         self.note = ""
-        """What was left out, known at the end."""
+        """What was left out, known at the end, for the place where it was told of before."""
 
     def admit(self, stream: str, text: str) -> str:
         """Return as much of `text` as may be shown now."""
@@ -59,8 +59,9 @@ class Budget:
         size = self._size - sum(len(text) for _, text in kept)
         lines = self._lines - sum(text.count("\n") for _, text in kept)
         if size > 0:
-            self.note = f"… {_amount(lines, size)} left out here; `%nbdist logs RANK` shows all"
-            kept.appendleft((kept[0][0] if kept else "stdout", f"{self.note}\n"))
+            self.note = f"… {_amount(lines, size)} left out below; `%nbdist logs RANK` shows all"
+            here = self.note.replace("below", "here")
+            kept.appendleft((kept[0][0] if kept else "stdout", f"{here}\n"))
         return list(kept)
 
     def _split(self, text: str) -> tuple[str, str]:

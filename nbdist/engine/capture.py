@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import ctypes
 import os
 import sys
@@ -83,7 +82,7 @@ class Capture:
     def __init__(self, rank: int, size: int, folder: Path, session: Any, thread: Any, topic: bytes) -> None:
         self._session, self._thread, self._topic = session, thread, topic
         self._share = (_HEAD // size, _TAIL // size)
-        self._transcript = Transcript(folder / f"rank-{rank}.log")
+        self._transcript: Transcript | None = Transcript(folder / f"rank-{rank}.log")
         self._files = [_Descriptor(name, folder / f"rank-{rank}.{name}") for name in _NAMES]
         self._screens = {name: Screen() for name in _NAMES}
         self.pending: deque[tuple[str, str]] = deque()
@@ -105,8 +104,7 @@ class Capture:
         self.streams = [RankStream(session, thread, name, self) for name in _NAMES]
         self._libc = ctypes.CDLL(None)
         self._c_stdout = ctypes.c_void_p.in_dll(self._libc, "stdout")
-        with contextlib.suppress(AttributeError):
-            self._libc.setvbuf(self._c_stdout, None, 1, 0)  # _IOLBF: printf shows its lines as they come
+        self._libc.setvbuf(self._c_stdout, None, 1, 0)  # _IOLBF: printf shows its lines as they come
         threading.Thread(target=self._watch, name="nbdist-output", daemon=True).start()
 
     # -- what the rank's threads call
@@ -123,6 +121,8 @@ class Capture:
 
     def send(self) -> None:
         """Send what was put, before something that is sent otherwise."""
+        if self.forked:
+            return
         self._read_files()
         if self.pending or self._outgoing:
             self._ask(self._send_all)
@@ -217,7 +217,7 @@ class Capture:
         """Take what is pending, in order; stretches of one stream go in one piece."""
         texts: list[str] = []
         name = ""
-        while self.pending:
+        for _ in range(len(self.pending)):  # no more: who floods could keep this going for ever
             stream, text = self.pending.popleft()
             if stream != name and texts:
                 self._take(name, "".join(texts))
@@ -232,7 +232,7 @@ class Capture:
 
     def _keep(self, name: str, pieces: list[Any]) -> None:
         for text, bar in pieces:
-            self._transcript.append(self._cell, name, text)
+            self._write_down(name, text)
             if bar and self._parent is not None:
                 continue
             if self._parent is None:
@@ -242,6 +242,17 @@ class Capture:
                     self._late_size -= len(self._late.popleft()[1])
             elif shown := self._budgets[name].admit(name, text):
                 self._outgoing.append((name, shown))
+
+    def _write_down(self, name: str, text: str) -> None:
+        if self._transcript is None:
+            return
+        try:
+            self._transcript.append(self._cell, name, text)
+        except OSError as problem:  # a full disk, say: the notebook still shows its share
+            self._transcript = None
+            self._outgoing.append(
+                ("stderr", f"The log of this rank ends here; make room on its disk: {problem}\n")
+            )
 
     def _finish_screens(self) -> None:
         for name, screen in self._screens.items():
@@ -288,7 +299,6 @@ class _Descriptor:
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
         number = _NAMES.index(name) + 1
-        self.original = os.dup(number)
         made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         getattr(sys, name).flush()
         os.dup2(made, number)

@@ -142,8 +142,8 @@ class Merger:
     def _show(self, group: list[int], item: _Item, lines: list[tuple[str, str]]) -> None:
         tag = f"[{rank_list(group)}]"
         if item.bundle is None:
-            if self._fold is not None and len(group) < len(self._queues):
-                self._fold.add(group, tag, item.stream, item.text)
+            if self._fold is not None and 2 * len(group) <= len(self._queues):
+                self._fold.add(group, item.stream, item.text)
             else:
                 lines.append((item.stream, f"{tag:<{self._width}} {item.text}\n"))
             return

@@ -194,7 +194,7 @@ def test_many_ranks_are_folded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     merger.flush(final=True)
     assert capsys.readouterr().out == "[0-31] same\n"
     assert last["text/html"].count("<details>") == 32
-    assert "<summary><code>[31] 20 lines · 19 &lt;31&gt;</code></summary>" in last["text/html"]
+    assert "<summary>[31] 20 lines · 19 &lt;31&gt;</summary>" in last["text/html"]
     assert "[3] stderr alone" in last["text/html"]
     assert last["text/plain"].count("\n") == 32 * 20
     assert "[31] \x1b[31m0 <31>" in last["text/plain"]
