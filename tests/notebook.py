@@ -28,6 +28,17 @@ assert t.tolist() == [n * (n + 1) / 2] * 3
 """Passes only if a fresh collective over all ranks gives the right sum."""
 
 
+def who_said(text: str) -> dict[str, list[int]]:
+    """Return the ranks that put out each line, whether they were shown together or not."""
+    ranks: dict[str, list[int]] = {}
+    for line in text.splitlines():
+        tag, said = line[1:].split("]", 1)
+        for part in tag.split(","):
+            first, _, last = part.partition("-")
+            ranks.setdefault(said.strip(), []).extend(range(int(first), int(last or first) + 1))
+    return {said: sorted(who) for said, who in ranks.items()}
+
+
 @dataclass
 class Result:
     """What a cell put into the notebook, with the time at which each message arrived."""
@@ -143,6 +154,15 @@ class Notebook:
             assert message["content"].get("execution_state") != "idle", "the cell has ended already"
             if text in message["content"].get("text", ""):
                 return
+
+    def await_ranks(self, sent: str, line: str, size: int = 4) -> None:
+        """Wait until all ranks of a cell that still runs have put out `line`, together or one by one."""
+        missing = set(range(size))
+        deadline = time.monotonic() + 60.0
+        while missing:
+            message = self._client.get_iopub_msg(timeout=max(deadline - time.monotonic(), 0.01))
+            if message["parent_header"].get("msg_id") == sent and message["msg_type"] == "stream":
+                missing.difference_update(who_said(message["content"]["text"]).get(line, ()))
 
     def ok(self, code: str, timeout: float = 60.0) -> Result:
         """Run a cell that has to succeed."""

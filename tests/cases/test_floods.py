@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from ..notebook import Notebook, Result
+from ..notebook import Notebook, Result, who_said
 
 LINES = 100_000
 
@@ -13,17 +13,6 @@ LINES = 100_000
 def _size(result: Result) -> int:
     """Return the bytes that a front end is sent."""
     return sum(len(json.dumps(content)) for _, _, content in result.messages)
-
-
-def _who_said(text: str) -> dict[str, list[int]]:
-    """Return the ranks that put out each line, whether they were shown together or not."""
-    ranks: dict[str, list[int]] = {}
-    for line in text.splitlines():
-        tag, said = line[1:].split("]", 1)
-        for part in tag.split(","):
-            first, _, last = part.partition("-")
-            ranks.setdefault(said.strip(), []).extend(range(int(first), int(last or first) + 1))
-    return {said: sorted(who) for said, who in ranks.items()}
 
 
 def test_a_flood_is_cut_in_the_notebook_and_whole_in_the_log(notebook: Notebook) -> None:
@@ -38,7 +27,7 @@ def test_a_flood_is_cut_in_the_notebook_and_whole_in_the_log(notebook: Notebook)
             len(re.findall(r"… [\d,]+ lines left out here; `%nbdist logs RANK` shows all", flood.stdout)) > 0
         )
     later = notebook.ok("%%distributed\nprint('later')")
-    assert _who_said(later.stdout) == {"later": [0, 1, 2, 3]}
+    assert who_said(later.stdout) == {"later": [0, 1, 2, 3]}
     assert _size(later) < 2_000
 
     log = notebook.ok(f"%nbdist logs 2 --last {LINES + 100}").stdout.splitlines()
@@ -68,8 +57,8 @@ def test_what_is_written_past_python_is_caught(notebook: Notebook) -> None:
         "length = libc.printf(b'no newline')"
     )
     said = {"descriptor", "printf", "program", "stream", "thread", "fork", "shell", "no newline"}
-    assert _who_said(result.stdout) == {what: [0, 1, 2, 3] for what in said}
-    assert _who_said(result.stderr) == {"error": [0, 1, 2, 3]}
+    assert who_said(result.stdout) == {what: [0, 1, 2, 3] for what in said}
+    assert who_said(result.stderr) == {"error": [0, 1, 2, 3]}
 
 
 def test_any_amount_of_stderr_ends(notebook: Notebook) -> None:
@@ -83,7 +72,7 @@ def test_any_amount_of_stderr_ends(notebook: Notebook) -> None:
         "print(written)"
     )
     result = notebook.ok(code)
-    assert _who_said(result.stdout) == {"10000000": [0, 1]}
+    assert who_said(result.stdout) == {"10000000": [0, 1]}
     assert _size(result) < 1_000_000
 
 
@@ -99,7 +88,7 @@ def test_what_a_thread_says_between_cells_comes_with_the_next(notebook: Notebook
     notebook.ok("%%distributed\nimport asyncio\nasyncio.get_running_loop().call_soon(ended.set)")
     while any(f"late {rank}" not in notebook.ok(f"%nbdist logs {rank} --last 5").stdout for rank in range(4)):
         pass
-    shown = _who_said(notebook.ok("%%distributed\nprint('next')").stdout)
+    shown = who_said(notebook.ok("%%distributed\nprint('next')").stdout)
     assert shown == {f"(between cells) late {rank}": [rank] for rank in range(4)} | {"next": [0, 1, 2, 3]}
 
 
