@@ -51,14 +51,15 @@ class Place:
     def holds(self, gradient: torch.Tensor | None) -> bool:
         """Say whether a gradient lies here."""
         # The tensor alone does not tell: `model.half()` gives it other memory.
-        return gradient is self.view and gradient.data_ptr() == self._address
+        return gradient is not None and gradient is self.view and gradient.data_ptr() == self._address
 
     def is_free(self) -> bool:
         """Say whether writing here would change no tensor that the user kept from an earlier step.
 
         Call it while no gradient lies here.
         """
-        del self.view
+        # An interrupt may end this anywhere; the next call then begins with a place that holds nothing.
+        self.view = None  # type: ignore[assignment]
         free: bool = self._storage.expired()  # type: ignore[no-untyped-call]
         self._renew()
         return free
