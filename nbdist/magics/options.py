@@ -58,6 +58,7 @@ _WORDING = {
     "expected one argument": "needs a value",
     "the following arguments are required: rank": "it needs a rank",
     "expected at least one argument": "needs a name",
+    "argument rank: ": "",
     "argument -": "-",
 }
 """What argparse says, and what we say."""
@@ -92,7 +93,7 @@ def parse_command(line: str) -> Command:
     if name == "start":
         parser.add_argument("-n", type=_positive)
     elif name == "logs":
-        parser.add_argument("rank", type=int)
+        parser.add_argument("rank", type=_rank)
         parser.add_argument("--last", type=_positive, default=Command.last)
     return Command(name=name, **vars(parser.parse_args(words[1:])))
 
@@ -147,6 +148,12 @@ def _words(line: str) -> list[str]:
         return shlex.split(line, comments=True)
     except ValueError as problem:
         raise UsageError(f"{line!r} cannot be read: {problem}; close the quotation.") from None
+
+
+def _rank(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rank")
+    return int(text)
 
 
 def _positive(text: str) -> int:

@@ -35,6 +35,11 @@ def test_a_flood_is_cut_in_the_notebook_and_whole_in_the_log(notebook: Notebook)
     assert "The last 3 of " in notebook.ok("%nbdist logs 2 --last 3").stdout
 
 
+def test_logs_names_what_is_not_there(notebook: Notebook) -> None:
+    result = notebook.run("%nbdist logs 4")
+    assert result.evalue == "There is no rank 4; the ranks are 0-3."
+
+
 def test_flushed_lines_cost_what_their_text_does(notebook: Notebook) -> None:
     steps = notebook.ok(
         "%%distributed --ranks 0\nfor i in range(2000): print('step', i, 'loss', i / 7, flush=True)"

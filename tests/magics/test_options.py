@@ -11,6 +11,7 @@ from nbdist.magics import options
 def test_commands() -> None:
     assert options.parse_command("start -n 4") == options.Command(name="start", n=4)
     assert options.parse_command("start") == options.Command(name="start")
+    assert options.parse_command("logs 2 --last 5") == options.Command(name="logs", rank=2, last=5)
     assert options.parse_command("") == options.Command(name="help")
 
 
@@ -29,7 +30,9 @@ def test_bad_ranks(text: str) -> None:
         options.parse_ranks(text, 4)
 
 
-@pytest.mark.parametrize("line", ["start -n -1", "start -n 1.5", "start 'open", "stop -n 2", "status now"])
+@pytest.mark.parametrize(
+    "line", ["start -n -1", "start -n 1.5", "start 'open", "stop -n 2", "status now", "logs", "logs x"]
+)
 def test_bad_commands_say_what_is_taken(line: str) -> None:
     with pytest.raises(UsageError, match=r"takes|close the quotation"):
         options.parse_command(line)
