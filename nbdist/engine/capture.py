@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import codecs
 import ctypes
 import os
-import sys
 import threading
 import time
 from collections import deque
@@ -13,10 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ipykernel.iostream import OutStream
-
 from .budget import Budget
 from .screen import Screen
+from .streams import NAMES, Descriptor, RankStream
 from .transcript import Transcript
 
 _HEAD, _TAIL = 430_000, 40_000
@@ -29,47 +26,8 @@ _LATE = 20_000
 _FIRST, _PERIOD, _BAR_PERIOD = 0.01, 0.05, 0.2
 """How long text waits, when none came before and when some did, and how often bars are sent, in seconds."""
 
-_PENDING = 200_000
 _WAIT = 10.0
 _IDLE = 1.0
-
-_NAMES = ("stdout", "stderr")
-
-
-class RankStream(OutStream):
-    """A rank's `sys.stdout` or `sys.stderr`.
-
-    What is written is handed to the capture. A forked child has none: it writes to the file that stands for
-    the descriptor, as C code does.
-    """
-
-    def __init__(self, session: Any, thread: Any, name: str, capture: Capture) -> None:
-        super().__init__(session, thread, name, watchfd=False)
-        self._capture = capture
-        self._put = capture.pending.append
-
-    def write(self, text: str) -> int:
-        """Take text; it is sent soon, from another thread."""
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if self._capture.forked:
-            os.write(self.fileno(), text.encode("utf-8", "replace"))
-        else:
-            self._put((self.name, text))
-            if not self._capture.scheduled:
-                self._capture.schedule()
-            if len(self._capture.pending) > _PENDING:
-                self._capture.save()  # whoever floods waits, rather than fill the memory
-        return len(text)
-
-    def flush(self) -> None:
-        """Return when what was written is in the rank's log."""
-        if not self._capture.forked:
-            self._capture.save()
-
-    def fileno(self) -> int:
-        """Return the descriptor that programs started by the cell inherit."""
-        return _NAMES.index(self.name) + 1
 
 
 class Capture:
@@ -83,8 +41,8 @@ class Capture:
         self._session, self._thread, self._topic = session, thread, topic
         self._share = (_HEAD // size, _TAIL // size)
         self._transcript: Transcript | None = Transcript(folder / f"rank-{rank}.log")
-        self._files = [_Descriptor(name, folder / f"rank-{rank}.{name}") for name in _NAMES]
-        self._screens = {name: Screen() for name in _NAMES}
+        self._files = [Descriptor(name, folder / f"rank-{rank}.{name}") for name in NAMES]
+        self._screens = {name: Screen() for name in NAMES}
         self.pending: deque[tuple[str, str]] = deque()
         self._outgoing: list[tuple[str, str]] = []
         self._late: deque[tuple[str, str]] = deque()
@@ -93,7 +51,7 @@ class Capture:
         self._parent: dict[str, Any] | None = None
         """The cell's message; None between cells."""
         self._began = False
-        self._budgets = {name: Budget(*self._share) for name in _NAMES}
+        self._budgets = {name: Budget(*self._share) for name in NAMES}
         self.scheduled = False
         self._sent = self._bars_sent = 0.0
         self._bars: list[str] = []
@@ -101,7 +59,7 @@ class Capture:
         self._running = threading.Event()
         self.forked = False
         os.register_at_fork(after_in_child=self._note_fork)
-        self.streams = [RankStream(session, thread, name, self) for name in _NAMES]
+        self.streams = [RankStream(session, thread, name, self) for name in NAMES]
         self._libc = ctypes.CDLL(None)
         self._c_stdout = ctypes.c_void_p.in_dll(self._libc, "stdout")
         self._libc.setvbuf(self._c_stdout, None, 1, 0)  # _IOLBF: printf shows its lines as they come
@@ -183,7 +141,7 @@ class Capture:
         self._finish_screens()
         first = next((line for line in code.splitlines() if line.strip()), "")
         self._cell, self._parent = first.strip()[:60], parent
-        self._budgets = {name: Budget(*self._share) for name in _NAMES}
+        self._budgets = {name: Budget(*self._share) for name in NAMES}
         self._bars, self._noticed = [], False
         for name, text in self._late if self._began else ():
             for line in text.splitlines():
@@ -291,24 +249,3 @@ class Capture:
 
     def _message(self, kind: str, content: dict[str, Any]) -> None:
         self._session.send(self._thread, kind, content, parent=self._parent, ident=self._topic)
-
-
-class _Descriptor:
-    """A file in the place of descriptor 1 or 2, read from where it was read last."""
-
-    def __init__(self, name: str, path: Path) -> None:
-        self.name = name
-        number = _NAMES.index(name) + 1
-        made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        getattr(sys, name).flush()
-        os.dup2(made, number)
-        os.close(made)
-        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._lock = threading.Lock()
-
-    def read(self, put: Callable[[str, str], None]) -> None:
-        """Hand over what was written since; when this returns it has been."""
-        with self._lock:
-            while data := os.read(self._file, 1 << 20):
-                put(self.name, self._decoder.decode(data))
