@@ -106,9 +106,24 @@ class Notebook:
         """The kernel's process id."""
         return int(self._manager.provisioner.pid)  # type: ignore[union-attr]
 
-    def send(self, code: str) -> str:
-        """Send a cell without waiting for it."""
-        return self._client.execute(code)
+    def send(self, code: str, asked: bool = True) -> str:
+        """Send a cell without waiting for it; `asked` is whether it may ask the reader."""
+        return self._client.execute(code, allow_stdin=asked)
+
+    def answer(self, text: str, timeout: float = 60.0) -> str:
+        """Answer the next question and return what it was."""
+        prompt: str = self._client.get_stdin_msg(timeout=timeout)["content"]["prompt"]
+        self._client.input(text)
+        return prompt
+
+    def complete(self, code: str) -> list[str]:
+        """Press Tab at the end of `code`."""
+        return list(self._client.complete(code, reply=True, timeout=60)["content"]["matches"])
+
+    def help(self, code: str) -> str:
+        """Ask for help on what `code` ends with."""
+        content = self._client.inspect(code, reply=True, timeout=60)["content"]
+        return _COLOUR.sub("", content["data"].get("text/plain", ""))
 
     def run(self, code: str, timeout: float = 60.0) -> Result:
         """Run a cell to its end."""

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import ipyparallel as ipp
 
-from ..errors import NbdistError, NoClusterError, StartError, UsageError, rank_list
+from ..errors import NbdistError, NoClusterError, RankError, StartError, UsageError, rank_list
 from ..gpus import visible_gpus
 from ..settings import Settings
 from . import runtime
@@ -76,6 +76,9 @@ class Cluster:
         self._owner = os.getpid()
         self._run: CellRun | None = None
         """The last cell of this generation."""
+        self._latest: CellRun | None = None
+        self._error_before: RankError | None = None
+        """How the last cell that failed before `_latest` did."""
         self._folder: Path | None = None
         self._janitor: Janitor | None = None
         self._ipp: ipp.Cluster | None = None
@@ -208,16 +211,21 @@ class Cluster:
             "shards": list(shards),
             "compression": compression,
         }
-        run = self._run = CellRun(client, code, spec, chosen, self.check_controller)
+        self._error_before = self.last_error
+        hosts = {info.rank: info.host for info in self.ranks}
+        run = self._run = self._latest = CellRun(client, code, spec, chosen, self.check_controller, hosts)
         if not whole:
             # The others count as having left, so that a collective of the whole world is refused.
             others = [rank for rank in range(self.n) if rank not in chosen]
             self.control("skip_cell", others, number=number)
         return run
 
-    def interrupt(self, run: CellRun) -> None:
-        """Interrupt a cell on the ranks that still run it; its group ends with it."""
+    def interrupt(self, run: CellRun | None = None) -> None:
+        """Interrupt a cell, or the last one, on the ranks that still run it; its group ends with it."""
         client = self._connected()
+        run = run or self._run
+        if run is None:
+            return
         self._formed = False
         pending = [rank for rank in run.pending() if rank in client.ids]
         if pending:
@@ -236,6 +244,33 @@ class Cluster:
             raise UsageError(f"There is no rank {rank}; the ranks are {rank_list(list(range(self.n)))}.")
         return read_log(self._folder, rank, last)
 
+    def busy(self) -> tuple[int, ...]:
+        """List the ranks that run a cell."""
+        return self._run.pending() if self._run is not None else ()
+
+    def wait(self, timeout: float) -> None:
+        """Wait until a rank puts something out or ends its cell, at most `timeout`."""
+        if self._run is not None:
+            self._run.wait(timeout)
+
+    def check_idle(self) -> None:
+        """Raise if a rank cannot take a request, because it runs a cell.
+
+        Raises:
+            NbdistError: it does.
+        """
+        if busy := self.busy():
+            raise NbdistError(
+                f"Rank {rank_list(busy)} still runs an earlier cell; wait for its end, or end it with "
+                "`%nbdist interrupt`, or with `%nbdist restart`, which starts the ranks afresh."
+            )
+
+    @property
+    def last_error(self) -> RankError | None:
+        """The error of the last cell that failed: every rank's own, root causes first."""
+        latest = self._latest.error() if self._latest is not None else None
+        return latest or self._error_before
+
     def lost(self) -> list[int]:
         """List the ranks that have died."""
         return sorted(set(range(self.n)) - set(self.alive()))
@@ -253,11 +288,7 @@ class Cluster:
             self._formed = False
             raise lost_error(gone)
         if self._run is not None:
-            if busy := self._run.pending():
-                raise NbdistError(
-                    f"Rank {rank_list(busy)} still runs an earlier cell; "
-                    "`%nbdist restart` starts the ranks afresh."
-                )
+            self.check_idle()
             self._formed = self._formed and not self._run.failed()
         if not self._formed and not lost:
             self._form_group()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..errors import RankError
 from .call import forget, targets_of
 from .failures import error_of
 from .reply import Reply, died, reply_of
@@ -48,8 +49,10 @@ class CellRun:
         spec: dict[str, Any],
         ranks: Sequence[int],
         check: Callable[[], None],
+        hosts: Mapping[int, str],
     ) -> None:
         self._client = client
+        self._hosts = hosts
         self._check = check
         """Raises if there is no use in waiting any longer."""
         self.ranks = tuple(ranks)
@@ -100,9 +103,13 @@ class CellRun:
         """
         while not self.done():
             self.wait(_SLICE)
-        error = error_of(self.replies())
+        error = self.error()
         if error is not None:
             raise error
+
+    def error(self) -> RankError | None:
+        """Return how the cell has failed on the ranks that have ended it, if it has."""
+        return error_of(self.replies(), self._hosts)
 
     def failed(self) -> bool:
         """Tell whether a rank has failed, still runs, or left the group unusable."""

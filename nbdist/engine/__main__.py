@@ -15,8 +15,10 @@ def main() -> None:
     # Registration takes about as long as importing torch, so the two go side by side.
     threading.Thread(target=importlib.import_module, args=("torch",), daemon=True).start()
 
+    from . import ask
     from .app import RankApp
 
+    ask.install()
     RankApp.launch_instance()
 
 

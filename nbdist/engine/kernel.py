@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 from ipyparallel.engine.kernel import IPythonParallelKernel
+from IPython.core import page
 from traitlets import Type
 
+from . import ask
 from .capture import Capture
 from .plain import RankShell
 from .rank import CellSpec, Rank
@@ -40,6 +42,9 @@ class RankKernel(IPythonParallelKernel):
         super().__init__(**kwargs)
         self.shell_channel_thread = _NoSubshells()
         self.rank = Rank(self.shell)
+        ask.refuse_breakpoints()
+        # Shown among the rank's output, `name?` reaches the reader; a pager's payload does not.
+        self.shell.set_hook("show_in_pager", page.as_hook(page.display_page), 90)
         self.control_handlers["nbdist_request"] = self.nbdist_request
 
     async def do_execute(self, code: str, silent: bool, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -79,6 +84,14 @@ class RankKernel(IPythonParallelKernel):
         content = parent["content"]
         self.rank.control(content["action"], **content.get("arguments", {}))
         self.session.send(stream, "nbdist_reply", {"status": "ok"}, parent=parent, ident=ident)
+
+    def raw_input(self, prompt: str = "") -> NoReturn:
+        """Refuse `input()`."""
+        ask.refuse("input()")
+
+    def getpass(self, prompt: str = "", *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse `getpass.getpass()`."""
+        ask.refuse("getpass()")
 
     def _raised(self) -> BaseException | None:
         result = self.shell.last_execution_result

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GroupError, UsageError
-from . import device
+from . import device, lookup
+from .postmortem import Postmortem
 
 if TYPE_CHECKING:
     from .tap import Tap
@@ -62,6 +63,8 @@ class Rank:
         for name in ("exit", "quit"):
             shell.user_ns[name] = shell.user_ns_hidden[name] = _Exit(name)
         self._tap: Tap | None = None
+        self._last_error: BaseException | None = None
+        self._postmortem: Postmortem | None = None
 
     def __call__(self, name: str, *args: Any) -> Any:
         """Run one of the calls below; the notebook reaches this through a reference."""
@@ -77,6 +80,10 @@ class Rank:
             "receive_shard": self.receive_shard,
             "distribute": self.distribute,
             "in_step": self.in_step,
+            "debug": self.debug,
+            "who": lambda: lookup.who(self._shell),
+            "complete": lambda *args: lookup.complete(self._shell, *args),
+            "inspect": lambda *args: lookup.inspect(self._shell, *args),
         }
         return calls[name](*args)
 
@@ -198,6 +205,15 @@ class Rank:
             if not isinstance(value, Shard):
                 self._shell.user_ns[name] = cut(value, world.rank, world.size, whole=True)
 
+    def debug(self, command: str | None) -> tuple[str, bool]:
+        """Answer a pdb command about the last cell that failed here; None begins a session."""
+        if command is None or self._postmortem is None:
+            self._postmortem = Postmortem(self._last_error, self._shell.compile.format_code_name)
+        said, over = self._postmortem.answer(command or "")
+        if over:
+            self._postmortem = None
+        return said, over
+
     # -- the hooks around a cell
 
     def begin_cell(self, cell: CellSpec) -> None:
@@ -229,6 +245,7 @@ class Rank:
         failure = None
         if error is not None:
             released = _abort_unless_released(error)
+            self._last_error, self._postmortem = error, None
             failure = Failure(error=error, host=socket.gethostname(), released=released)
         comm.leave_cell(cell.number)
         if self._tap is not None:

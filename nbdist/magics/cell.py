@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 
-from ..cluster import CellRun, Cluster, error_of
+from ..cluster import CellRun, Cluster
 from ..errors import UsageError, rank_list
 from ..live import LiveView
 from . import source
+from .background import Background
 from .interrupt import Presses
 from .names import bring
 from .options import CellOptions
@@ -23,8 +24,10 @@ _TICK = 0.05
 """How long at most between two looks at the output; the live view is offered new figures as often."""
 
 
-def run_cell(session: Session, options: CellOptions, cell: str) -> None:
+def run_cell(session: Session, options: CellOptions, cell: str) -> Background | None:
     """Run a cell on the ranks and show what it puts out; return when every rank has ended it.
+
+    With `--no-wait` it returns at once, with a handle on the cell.
 
     Raises:
         UsageError: the line or the names on it are wrong; no rank ran a line then.
@@ -34,6 +37,7 @@ def run_cell(session: Session, options: CellOptions, cell: str) -> None:
     """
     assigned = source.assigned_names(session.shell, cell)
     cluster = session.started()
+    session.settle()
     ranks = options.chosen(cluster.n)
     if len(ranks) < cluster.n and (options.models or options.shards):
         raise UsageError("--model and --shard need all ranks; leave --ranks out of this cell.")
@@ -49,13 +53,25 @@ def run_cell(session: Session, options: CellOptions, cell: str) -> None:
         )
         for name in assigned:
             session.sent.forget(name)  # some rank may have another by now
-        _follow(session, cluster, run, presses)
-    error = error_of(run.replies(), {info.rank: info.host for info in cluster.ranks})
+        left = assigned.intersection((*options.models, *options.shards))
+        if options.wait:
+            _finish(session, cluster, run, presses, left)
+            return None
+    session.background = Background(
+        lambda presses: _finish(session, cluster, run, presses, left), _count(len(ranks))
+    )
+    return session.background
+
+
+def _finish(session: Session, cluster: Cluster, run: CellRun, presses: Presses, left: set[str]) -> None:
+    """Follow a cell to its end and raise how it failed; names in `left` are the ranks' own from then on."""
+    _follow(session, cluster, run, presses)
+    error = run.error()
     if presses.count:
         raise _interrupt()
     if error is not None:
         raise error
-    for name in assigned.intersection((*options.models, *options.shards)):
+    for name in left:
         session.sent.leave(name, session.shell.user_ns.get(name))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from dataclasses import dataclass
 from typing import NoReturn
@@ -16,12 +17,22 @@ HELP = """\
 %nbdist stop           stop the ranks
 %nbdist logs RANK [--last N]
                        show the last lines (default: 100) of all that a rank has put out
-%%distributed [--ranks 0,2-3] [--model NAME ...] [--shard NAME ...] [--compression bf16]
-                       run the cell on the ranks"""
+%nbdist who            show the ranks' variables, and where they differ
+%nbdist interrupt      interrupt a cell that was not waited for
+%nbdist debug [RANK]   look into the exception of the last cell that failed on a rank
+%nbdist cluster        return the cluster: cluster = %nbdist cluster
+%%distributed [--ranks 0,2-3] [--model NAME ...] [--shard NAME ...] [--compression bf16] [--no-wait]
+                       run the cell on the ranks
+%%rank [0,2]           the same as %%distributed --ranks 0,2
+%autodistributed on    run every cell on the ranks that begins with no magic; or off"""
 
-_COMPRESSIONS = ("none", "fp16", "bf16", "powersgd")
+COMMANDS = ("start", "status", "restart", "stop", "logs", "who", "interrupt", "debug", "cluster", "help")
 
-_COMMANDS = ("start", "status", "restart", "stop", "logs", "help")
+COMPRESSIONS = ("none", "fp16", "bf16", "powersgd")
+
+CELL_OPTIONS = ("--ranks", "--model", "--shard", "--compression", "--no-wait")
+
+_TAKES = {"start": "-n N", "debug": "a rank", "logs": "a rank and --last N"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +41,7 @@ class Command:
 
     name: str
     n: int | None = None
-    rank: int = 0
+    rank: int | None = None
     last: int = 100
 
 
@@ -43,6 +54,7 @@ class CellOptions:
     shards: tuple[str, ...] = ()
     compression: str | None = None
     """What the models' gradients travel as, where the line says so."""
+    wait: bool = True
 
     def chosen(self, size: int) -> list[int]:
         """Return the ranks to run on.
@@ -52,6 +64,8 @@ class CellOptions:
         """
         return list(range(size)) if self.ranks is None else parse_ranks(self.ranks, size)
 
+
+_RANKS = re.compile(r"\s*(\[[^\]]*\]|[\d,-]+)(?=\s|$)")
 
 _WORDING = {
     "unrecognized arguments:": "it does not know",
@@ -86,12 +100,13 @@ def parse_command(line: str) -> Command:
     """
     words = _words(line)
     name = words[0] if words and words[0] not in ("-h", "--help") else "help"
-    if name not in _COMMANDS:
-        raise UsageError(f"%nbdist has no command {name!r}; it has {', '.join(_COMMANDS)}.")
-    takes = {"start": "-n N", "logs": "a rank and --last N"}
-    parser = _Parser(f"%nbdist {name}", takes.get(name, "no options"))
+    if name not in COMMANDS:
+        raise UsageError(f"%nbdist has no command {name!r}; it has {', '.join(COMMANDS)}.")
+    parser = _Parser(f"%nbdist {name}", _TAKES.get(name, "no options"))
     if name == "start":
         parser.add_argument("-n", type=_positive)
+    elif name == "debug":
+        parser.add_argument("rank", type=_rank, nargs="?")
     elif name == "logs":
         parser.add_argument("rank", type=_rank)
         parser.add_argument("--last", type=_positive, default=Command.last)
@@ -104,11 +119,13 @@ def parse_cell(line: str) -> CellOptions:
     Raises:
         UsageError: it is not understood; the message says what is.
     """
-    parser = _Parser("%%distributed", "--ranks 0,2-3, --model NAMES, --shard NAMES and --compression NAME")
+    takes = "--ranks 0,2-3, --model NAMES, --shard NAMES, --compression NAME and --no-wait"
+    parser = _Parser("%%distributed", takes)
     parser.add_argument("--ranks")
+    parser.add_argument("--no-wait", dest="wait", action="store_false")
     parser.add_argument("--model", nargs="+", type=_name, action="extend", default=[])
     parser.add_argument("--shard", nargs="+", type=_name, action="extend", default=[])
-    parser.add_argument("--compression", choices=_COMPRESSIONS)
+    parser.add_argument("--compression", choices=COMPRESSIONS)
     read = parser.parse_args(_words(line))
     if read.compression and not read.model:
         raise UsageError("--compression is for the gradients of a model; name one after --model.")
@@ -120,7 +137,21 @@ def parse_cell(line: str) -> CellOptions:
         models=tuple(read.model),
         shards=tuple(read.shard),
         compression=read.compression,
+        wait=read.wait,
     )
+
+
+def parse_rank_cell(line: str) -> CellOptions:
+    """Read the line after `%%rank`: ranks as in `0`, `0,2-3` or `[0, 2]`, then what `%%distributed` takes.
+
+    Raises:
+        UsageError: it is not understood; the message says what is.
+    """
+    found = _RANKS.match(line)
+    if found is None:
+        raise UsageError("%%rank needs ranks; write %%rank 0 or %%rank [0,2].")
+    ranks = re.sub(r"[\[\]\s]", "", found[1])
+    return parse_cell(f"--ranks {ranks} {line[found.end() :]}")
 
 
 def parse_ranks(text: str, size: int) -> list[int]:
@@ -150,15 +181,15 @@ def _words(line: str) -> list[str]:
         raise UsageError(f"{line!r} cannot be read: {problem}; close the quotation.") from None
 
 
-def _rank(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a rank")
-    return int(text)
-
-
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)
+
+
+def _rank(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no rank")
     return int(text)
 
 

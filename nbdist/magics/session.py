@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import sys
 import time
 from typing import Any
 
 from ..cluster import Cluster
-from ..errors import UsageError, rank_list
+from ..errors import NbdistError, NoClusterError, UsageError, rank_list
 from ..live import Feed
 from ..settings import Settings
+from .background import Background
 from .interrupt import Presses
 from .travel import Sent
+
+_PATIENCE = 1.0
+"""How long a cell that was not waited for may take to end before the ranks are stopped, in seconds."""
 
 
 class Session:
@@ -23,6 +28,8 @@ class Session:
         self.cluster: Cluster | None = None
         self.feed: Feed | None = None
         self.sent = Sent()
+        self.background: Background | None = None
+        """The last cell that was not waited for."""
 
     def say(self, text: str) -> None:
         """Tell the reader something in plain text."""
@@ -67,6 +74,58 @@ class Session:
         self.say("No cluster is running, so one is started (`%nbdist start -n N` chooses its size).")
         return self.start()
 
+    def idle(self) -> Cluster:
+        """Return the running cluster, whose ranks run no cell.
+
+        Raises:
+            NoClusterError: there is none.
+            NbdistError: a rank runs a cell.
+        """
+        if self.cluster is None or not self.cluster.running:
+            raise NoClusterError("No cluster is running; `%nbdist start -n 4` starts one.")
+        self.cluster.check_idle()
+        return self.cluster
+
+    def settle(self) -> None:
+        """Let a cell that was not waited for and has ended on the ranks put out its last.
+
+        Raises:
+            RankError: it failed, and nobody has been told yet.
+        """
+        if self.background is not None and self.cluster is not None and not self.cluster.busy():
+            background, self.background = self.background, None
+            try:
+                background.tell()
+            except NbdistError:
+                self.say(
+                    "This cell did not run: an earlier one, which was not waited for, has failed as below; "
+                    "run this one again to go on."
+                )
+                raise
+
+    def interrupt(self) -> None:
+        """Interrupt a cell that the notebook does not wait for."""
+        cluster = self.cluster
+        busy = cluster.busy() if cluster is not None else ()
+        if cluster is None or not busy:
+            self.say("No cell is running on the ranks.")
+            return
+        if self.background is not None and not self.background.done():
+            self.background.interrupt()
+        else:
+            cluster.interrupt()
+        end = time.monotonic() + cluster.settings.interrupt_grace
+        with Presses() as presses:
+            while (still := cluster.busy()) and time.monotonic() < end and not presses.count:
+                cluster.wait(0.05)
+        if still:
+            self.say(
+                f"Rank {rank_list(still)} did not answer the interrupt and still runs; "
+                "`%nbdist restart` starts the ranks afresh."
+            )
+        else:
+            self.say(f"The cell was interrupted on rank {rank_list(busy)}.")
+
     def restart(self) -> None:
         """Start the ranks afresh, as many as there were."""
         n = self.cluster.n if self.cluster is not None else None
@@ -78,6 +137,11 @@ class Session:
         """Stop the cluster, if there is one."""
         cluster, self.cluster = self.cluster, None
         feed, self.feed = self.feed, None
+        background, self.background = self.background, None
+        if background is not None and not background.done():
+            background.interrupt()  # its last output belongs under its own cell
+            with contextlib.suppress(Exception, KeyboardInterrupt):
+                background.wait(_PATIENCE)
         with Presses():  # stopping is soon over; half of it would leave processes nobody can reach
             if feed is not None:
                 feed.close()

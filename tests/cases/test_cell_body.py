@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ..notebook import Notebook
 
 
@@ -100,3 +102,90 @@ def test_the_gradients_of_a_model_travel_as_its_line_says(notebook: Notebook) ->
     notebook.ok("%%distributed --model other --compression fp16\nother = torch.nn.Linear(1, 1)")
     assert "after --model" in notebook.run("%%distributed --compression bf16\n1").evalue
     assert "powersgd" in notebook.run("%%distributed --model net --compression zip\n1").evalue
+
+
+@pytest.mark.parametrize("line", ["%%rank 0,2", "%%rank [0, 2]", "%%rank[0,2]", "# first\n\n%%rank[0,2]"])
+def test_ranks_as_others_spell_them(notebook: Notebook, line: str) -> None:
+    assert notebook.ok(f"{line}\nprint('here')").stdout == "[0,2] here\n"
+
+
+def test_time_and_comments_above(notebook: Notebook) -> None:
+    said = notebook.ok("%%time\n# another\n%%distributed\nprint('here')").stdout
+    assert said.startswith("[0-3] here\n")
+    assert "Wall time" in said
+
+
+def test_a_collective_among_some_ranks(notebook: Notebook) -> None:
+    notebook.ok("%%distributed\npair = dist.new_group([0, 2])\nimport torch")
+    said = notebook.ok("%%rank [0,2]\nt = torch.ones(1)\ndist.all_reduce(t, group=pair)\nprint(t.item())")
+    assert said.stdout == "[0,2] 2.0\n"
+    refused = notebook.run("%%rank [0,2]\ndist.all_reduce(t)", timeout=20)
+    assert "does not run this cell; leave --ranks out, or use torch.distributed.new_group" in refused.evalue
+
+
+def test_a_cell_that_is_not_waited_for(notebook: Notebook) -> None:
+    notebook.ok("%%distributed\nfrom pathlib import Path\ngate = Path('gate')\ngate.unlink(missing_ok=True)")
+    sent = notebook.send(
+        "%%distributed --no-wait\nimport time\nprint('begun', flush=True)\n"
+        "while not gate.exists(): time.sleep(0.02)\nprint('over')"
+    )
+    first = notebook.collect(sent)
+    assert first.status == "ok"
+    notebook.ok("cell = _; assert not cell.done()")
+    busy = notebook.run("%%distributed\n1")
+    assert busy.evalue.startswith("Rank 0-3 still runs an earlier cell; wait for its end, or end it with")
+    last = notebook.send("open('gate', 'w').close(); assert cell.wait(30); print('waited')")
+    notebook.await_text(sent, "[0-3] over")
+    notebook.ok("assert cell.done()")
+    assert last
+
+
+def test_a_cell_that_is_not_waited_for_is_interrupted(notebook: Notebook) -> None:
+    notebook.ok("%%distributed --no-wait\nimport time\nwhile True: time.sleep(0.02)")
+    assert notebook.ok("%nbdist interrupt").stdout == "The cell was interrupted on rank 0-3.\n"
+    assert notebook.ok("%nbdist interrupt").stdout == "No cell is running on the ranks.\n"
+    notebook.ok("%%distributed --no-wait\nif rank == 1: raise ValueError('no')")
+    failed = notebook.run("_.wait()")
+    assert failed.evalue == "rank 1: ValueError: no"
+
+
+def test_a_failure_nobody_waited_for_stops_the_next_cell_once(notebook: Notebook) -> None:
+    notebook.ok("%%distributed --no-wait\nif rank == 1: raise ValueError('no')")
+    notebook.ok("import time\nwhile not _.done(): time.sleep(0.02)")
+    stopped = notebook.run("%%distributed\nprint('went on')")
+    assert stopped.evalue == "rank 1: ValueError: no"
+    assert stopped.stdout.startswith("This cell did not run")
+    assert notebook.ok("%%distributed\nprint('went on')").stdout == "[0-3] went on\n"
+
+
+def test_every_cell_goes_to_the_ranks(notebook: Notebook) -> None:
+    notebook.ok("%autodistributed on")
+    try:
+        assert notebook.ok("print('there')").stdout == "[0-3] there\n"
+        assert notebook.ok("# here\n%time print('here')").stdout.startswith("here\n")
+    finally:
+        notebook.ok("%autodistributed off")
+    assert notebook.ok("print('here')").stdout == "here\n"
+
+
+def test_names_and_whether_ranks_agree(notebook: Notebook) -> None:
+    notebook.ok(
+        "%%distributed\nimport torch\nsame_w, own_w = torch.ones(2, 3), rank\nif rank == 3: last_w = 'x'"
+    )
+    rows = [line.split() for line in notebook.ok("%nbdist who").displays[0]["text/plain"].splitlines()]
+    assert ["same_w", "Tensor", "(2,", "3)", "float32", "0-3,", "equal"] in rows
+    assert ["own_w", "int", "0-3,", "values", "differ"] in rows
+    assert ["last_w", "str", "length", "1", "3"] in rows
+
+
+def test_completion_and_help(notebook: Notebook) -> None:
+    notebook.ok(
+        "%%distributed\nclass Apple:\n    'A fruit.'\n    colour_of_it = 'red'\napple_of_ranks = Apple()"
+    )
+    assert notebook.complete("%%distributed\nprint(apple_of_r") == ["apple_of_ranks"]
+    assert notebook.complete("%%rank 1\napple_of_ranks.col") == [".colour_of_it"]
+    assert notebook.complete("apple_of_r") == []
+    assert notebook.complete("%nbdist inter") == ["interrupt"]
+    assert notebook.complete("%%distributed --mo") == ["--model"]
+    assert "A fruit." in notebook.help("%%distributed\napple_of_ranks")
+    assert "A fruit." in str(notebook.ok("%%distributed\napple_of_ranks?").messages)
