@@ -4,6 +4,7 @@ from .cluster import Cluster as Cluster
 from .cluster import RankInfo as RankInfo
 from .failures import error_of as error_of
 from .log import Log as Log
+from .memory import refuse_too_large as refuse_too_large
 from .reply import Reply as Reply
 from .run import CellRun as CellRun
 from .run import Output as Output

@@ -28,6 +28,20 @@ def refuse_too_many(n: int) -> None:
         )
 
 
+def refuse_too_large(names: str, nbytes: int) -> None:
+    """Stop objects that would fill the memory on their way to the ranks.
+
+    Raises:
+        UsageError: `nbytes` more are not free.
+    """
+    free = _free()
+    if nbytes > free:
+        raise UsageError(
+            f"{names}: {nbytes / 1e9:,.1f} GB more memory are needed on the way to the ranks and "
+            f"{free / 1e9:,.1f} GB are free; make them on the ranks, in a %%distributed cell."
+        )
+
+
 def _free() -> int:
     free = int(psutil.virtual_memory().available)
     try:

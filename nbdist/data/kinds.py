@@ -1,8 +1,7 @@
 """What can be cut: how long a thing is, one of its items, some of its items.
 
 Every kind answers three questions (`length`, `item`, `select`), so that a shard treats a tensor, a data
-frame and a dataset alike. A selection never shares memory with the whole: what is sent to a rank must
-not drag the rest along.
+frame and a dataset alike. What is selected never drags the rest along to a rank.
 """
 
 from __future__ import annotations
@@ -28,7 +27,9 @@ def length(base: Any) -> int:
         return _common_length(base)
     if isinstance(base, DataLoader):
         raise UsageError(f"cannot shard {kind}: shard its dataset and let each rank make its own loader.")
-    if isinstance(base, IterableDataset) or not hasattr(type(base), "__len__"):
+    if isinstance(base, IterableDataset):
+        raise UsageError(f"cannot shard {kind} in here: it is a stream; shard it by itself.")
+    if not hasattr(type(base), "__len__"):
         raise UsageError(f"cannot shard {kind}: it has no length; make it a list or a map-style dataset.")
     if isinstance(base, str | bytes) or not hasattr(type(base), "__getitem__"):
         raise UsageError(f"cannot shard {kind}: it has no items by number; make it a list first.")
@@ -55,21 +56,36 @@ def item(base: Any, index: int) -> Any:
     return base[index]
 
 
-def select(base: Any, indices: range) -> Any:
-    """Return some items as the same kind where that kind is known, else as a list."""
+def select(base: Any, indices: range, *, copy: bool = True) -> Any:
+    """Return some items as the same kind where that kind is known, else as a list.
+
+    Without `copy` they may be the base's own memory, for who writes them elsewhere at once.
+    """
     if isinstance(base, Mapping):
-        return {key: select(column, indices) for key, column in base.items()}
+        return {key: select(column, indices, copy=copy) for key, column in base.items()}
     if isinstance(base, torch.Tensor):
-        return base.detach()[_slice(indices)].clone()
+        part = base.detach()[_slice(indices)]
+        return part.clone() if copy else _alone(part)
     if isinstance(base, np.ndarray):
-        return base[_slice(indices)].copy()
+        rows = base[_slice(indices)]
+        return rows.copy() if copy else rows
     if _is_pandas(base):
         return base.iloc[_slice(indices)].copy()
     if isinstance(base, list):
         return base[_slice(indices)]
     if isinstance(base, TensorDataset) and type(base).__getitem__ is TensorDataset.__getitem__:
-        return TensorDataset(*(select(tensor, indices) for tensor in base.tensors))
+        return TensorDataset(*(select(tensor, indices, copy=copy) for tensor in base.tensors))
     return [base[i] for i in indices]
+
+
+def _alone(part: torch.Tensor) -> torch.Tensor:
+    """Give a view a storage of its own length over the same memory: pickled, a tensor takes all it has."""
+    plain = type(part) is torch.Tensor and part.is_contiguous() and not (part.is_conj() or part.is_neg())
+    if not plain or not part.numel() or part.is_quantized:
+        return part.clone()
+    start = part.storage_offset() * part.element_size()
+    memory = part.untyped_storage()[start : start + part.nbytes]
+    return torch.empty(0, dtype=part.dtype, device=part.device).set_(memory, 0, part.shape, part.stride())
 
 
 def _common_length(columns: Mapping[Any, Any]) -> int:

@@ -6,12 +6,13 @@ import operator
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ..errors import UsageError
 from . import kinds
 from .bounds import bounds
 from .order import Order
+from .stream import Stream
 
 _DECIDED = frozenset({"dataset", "sampler", "batch_sampler", "generator"})
 """Options of a DataLoader with which it would no longer visit just the shard's items in its order."""
@@ -105,17 +106,20 @@ class _Positions(Dataset[Any]):
         return kinds.item(self._base, index)
 
 
-def cut(base: Any, rank: int, size: int, *, whole: bool = False) -> Shard:
+def cut(base: Any, rank: int, size: int, *, whole: bool = False, copy: bool = True) -> Shard | Stream:
     """Return the part of `base` that belongs to `rank` of `size`.
 
     Takes tensors and arrays (by their first dimension), data frames and series, lists and tuples,
     map-style datasets, and dicts of these with equal lengths. By default the shard holds copies of its
     own items only, which is what travels to a rank (a dataset's are read one by one); with `whole` it
-    keeps the base and an index range.
+    keeps the base and an index range, and without `copy` the items may be the base's own memory. An
+    `IterableDataset` becomes a `Stream`, which reads it all and keeps this rank's items.
 
     Raises:
         UsageError: `base` cannot be cut; the sentence names its type and the remedy.
     """
+    if isinstance(base, IterableDataset):
+        return Stream(base, rank, size)
     total = kinds.length(base)
-    items = base if whole else kinds.select(base, bounds(total, rank, size))
+    items = base if whole else kinds.select(base, bounds(total, rank, size), copy=copy)
     return Shard(items, rank, size, total=total, whole=whole)

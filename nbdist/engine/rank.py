@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
 import os
-import pickle
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GroupError, UsageError
-from . import device, lookup
+from ..freight import Address, Shipment, load, pack, reach, ship
+from . import device, lookup, workers
 from .postmortem import Postmortem
 
 if TYPE_CHECKING:
@@ -60,11 +61,14 @@ class Rank:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
+        workers.allow_spawn()
         for name in ("exit", "quit"):
             shell.user_ns[name] = shell.user_ns_hidden[name] = _Exit(name)
         self._tap: Tap | None = None
         self._last_error: BaseException | None = None
         self._postmortem: Postmortem | None = None
+        self._reached: dict[Address, mmap.mmap] = {}
+        self._sent: Shipment | None = None
 
     def __call__(self, name: str, *args: Any) -> Any:
         """Run one of the calls below; the notebook reaches this through a reference."""
@@ -76,6 +80,9 @@ class Rank:
             "form_group": self.form_group,
             "resume_models": self.resume_models,
             "missing": self.missing,
+            "reach": self.reach,
+            "receive": self.receive,
+            "send": self.send,
             "receive_model": self.receive_model,
             "receive_shard": self.receive_shard,
             "distribute": self.distribute,
@@ -184,25 +191,48 @@ class Rank:
         """Return those of `names` that this rank does not have."""
         return [name for name in names if name not in self._shell.user_ns]
 
-    def receive_model(self, name: str, payload: bytes | None, compression: str | None) -> None:
+    def reach(self, address: Address) -> bool:
+        """Map what the notebook is about to name, if it is on this host."""
+        self._reached.clear()  # of a cell that was interrupted
+        memory = reach(address)
+        if memory is not None:
+            self._reached[address] = memory
+        return memory is not None
+
+    def receive(self, name: str, letter: Address | bytes) -> None:
+        """Take a value as it is."""
+        value = load(self._open(letter))
+        self._forget(name, value)
+        self._shell.user_ns[name] = value
+
+    def send(self, name: str | None, near: bool) -> Address | bytes | None:
+        """Return a value, or where the notebook finds it if it is `near`; let go of the one before."""
+        self._sent = None
+        if name is None:
+            return None
+        parcel = pack(name, self._shell.user_ns[name], "to the notebook", f"take it off {name} first")
+        self._sent = ship(parcel) if near else None
+        return parcel.flat() if self._sent is None else self._sent.address
+
+    def receive_model(self, name: str, letter: Address | bytes | None, compression: str | None) -> None:
         """Take a model that rank 0 was sent, hand it round, and make it one over all ranks."""
-        model = pickle.loads(self._share(payload))  # noqa: S301  (signed channel)
+        model = load(self._share(None if letter is None else self._open(letter)))
         self._attach(name, model, compression)
 
-    def receive_shard(self, name: str, payload: bytes) -> None:
+    def receive_shard(self, name: str, letter: Address | bytes) -> None:
         """Take this rank's part of a data set."""
-        self._shell.user_ns[name] = pickle.loads(payload)  # noqa: S301  (signed channel)
+        self._shell.user_ns[name] = load(self._open(letter))
 
     def distribute(self, models: list[str], shards: list[str], compression: str | None) -> None:
         """Make names that live on the ranks one model, or cut them to this rank's shard."""
-        from ..data import Shard, cut
+        from ..data import Shard, Stream, cut
 
         world = self._world()
         for name in models:
             self._attach(name, self._shell.user_ns[name], compression)
         for name in shards:
             value = self._shell.user_ns[name]
-            if not isinstance(value, Shard):
+            if not isinstance(value, Shard | Stream):
                 self._shell.user_ns[name] = cut(value, world.rank, world.size, whole=True)
 
     def debug(self, command: str | None) -> tuple[str, bool]:
@@ -248,6 +278,8 @@ class Rank:
             self._last_error, self._postmortem = error, None
             failure = Failure(error=error, host=socket.gethostname(), released=released)
         comm.leave_cell(cell.number)
+        if error is not None:
+            workers.release(error)
         if self._tap is not None:
             self._tap.end_run()
         return failure
@@ -290,12 +322,23 @@ class Rank:
                 f"--model {name}: {name} is a {type(model).__name__}, not a torch.nn.Module; "
                 "name a model, or use --shard for data."
             )
-        before = self._shell.user_ns.get(name)
-        if isinstance(before, torch.nn.Module) and before is not model:
-            # Something may keep the old model alive; attached, it would only slow the new one down.
-            ring.detach(before)
+        self._forget(name, model)
         how = compression or ring.compression(model)
         self._shell.user_ns[name] = ring.attach(model.to(device.device()), how)
+
+    def _forget(self, name: str, value: object) -> None:
+        """Make the model that `value` replaces this rank's own again."""
+        import torch
+
+        from ..train import ring
+
+        before = self._shell.user_ns.get(name)
+        if isinstance(before, torch.nn.Module) and before is not value:
+            # Something may keep the old model alive; attached, it would only slow the new one down.
+            ring.detach(before)
+
+    def _open(self, letter: Address | bytes) -> mmap.mmap | bytes:
+        return self._reached.pop(letter) if isinstance(letter, Address) else letter
 
     def _check_assigned(self, cell: CellSpec) -> None:
         # The cell was read before it ran; a name it assigns only under a condition may be missing.
@@ -303,7 +346,7 @@ class Rank:
             if name not in self._shell.user_ns:
                 raise UsageError(f"The cell ended without defining {name}; define it on every rank.")
 
-    def _share(self, payload: bytes | None) -> bytes:
+    def _share(self, payload: mmap.mmap | bytes | None) -> memoryview:
         """Broadcast bytes from rank 0 over the ring."""
         import torch
         import torch.distributed as dist
@@ -315,7 +358,7 @@ class Rank:
         if payload is not None:
             buffer.numpy()[:] = memoryview(payload)
         dist.broadcast(buffer, src=0)
-        return buffer.numpy().tobytes()
+        return buffer.numpy().data
 
 
 def _abort_unless_released(error: BaseException) -> bool:

@@ -13,6 +13,7 @@ from .cell import run_cell
 from .completion import Completion
 from .debug import debug
 from .logs import show_log
+from .names import pull, push
 from .session import Session
 from .spelling import Spelling
 from .status import show_status
@@ -47,6 +48,10 @@ class NbdistMagics(Magics):
             self.session.stop()
         elif command.name == "logs":
             show_log(self.session, command.rank, command.last)
+        elif command.name == "push":
+            push(self.session, command.names)
+        elif command.name == "pull":
+            return pull(self.session, command.names[0], command.rank)
         elif command.name == "who":
             show_names(self.session)
         elif command.name == "interrupt":

@@ -17,6 +17,9 @@ HELP = """\
 %nbdist stop           stop the ranks
 %nbdist logs RANK [--last N]
                        show the last lines (default: 100) of all that a rank has put out
+%nbdist push NAME ...  give every rank the notebook's value
+%nbdist pull NAME [--rank R | --all]
+                       bring rank 0's value to the notebook, or rank R's, or a list of all
 %nbdist who            show the ranks' variables, and where they differ
 %nbdist interrupt      interrupt a cell that was not waited for
 %nbdist debug [RANK]   look into the exception of the last cell that failed on a rank
@@ -26,13 +29,32 @@ HELP = """\
 %%rank [0,2]           the same as %%distributed --ranks 0,2
 %autodistributed on    run every cell on the ranks that begins with no magic; or off"""
 
-COMMANDS = ("start", "status", "restart", "stop", "logs", "who", "interrupt", "debug", "cluster", "help")
+COMMANDS = (
+    "start",
+    "status",
+    "restart",
+    "stop",
+    "logs",
+    "push",
+    "pull",
+    "who",
+    "interrupt",
+    "debug",
+    "cluster",
+    "help",
+)
 
 COMPRESSIONS = ("none", "fp16", "bf16", "powersgd")
 
 CELL_OPTIONS = ("--ranks", "--model", "--shard", "--compression", "--no-wait")
 
-_TAKES = {"start": "-n N", "debug": "a rank", "logs": "a rank and --last N"}
+_TAKES = {
+    "start": "-n N",
+    "debug": "a rank",
+    "logs": "a rank and --last N",
+    "push": "names of the notebook",
+    "pull": "one name and --rank R or --all",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +63,7 @@ class Command:
 
     name: str
     n: int | None = None
+    names: tuple[str, ...] = ()
     rank: int | None = None
     last: int = 100
 
@@ -74,6 +97,7 @@ _WORDING = {
     "expected at least one argument": "needs a name",
     "argument rank: ": "",
     "argument -": "-",
+    "the following arguments are required: names": "needs a name",
 }
 """What argparse says, and what we say."""
 
@@ -110,7 +134,15 @@ def parse_command(line: str) -> Command:
     elif name == "logs":
         parser.add_argument("rank", type=_rank)
         parser.add_argument("--last", type=_positive, default=Command.last)
-    return Command(name=name, **vars(parser.parse_args(words[1:])))
+    elif name == "push":
+        parser.add_argument("names", nargs="+", type=_name)
+    elif name == "pull":
+        parser.add_argument("names", nargs=1, type=_name)
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--rank", type=_rank, default=0)
+        which.add_argument("--all", dest="rank", action="store_const", const=None)
+    read = vars(parser.parse_args(words[1:]))
+    return Command(name=name, **{**read, "names": tuple(read.get("names", ()))})
 
 
 def parse_cell(line: str) -> CellOptions:

@@ -142,6 +142,7 @@ class Session:
             background.interrupt()  # its last output belongs under its own cell
             with contextlib.suppress(Exception, KeyboardInterrupt):
                 background.wait(_PATIENCE)
+        self.sent = Sent()  # what is kept of large objects takes memory
         with Presses():  # stopping is soon over; half of it would leave processes nobody can reach
             if feed is not None:
                 feed.close()

@@ -1,34 +1,77 @@
-"""Send objects of the notebook to the ranks."""
+"""Carry parcels to the ranks and back, and remember what they have."""
 
 from __future__ import annotations
 
-import hashlib
-import pickle
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import cloudpickle
+from ..cluster import Cluster
+from ..freight import Address, Parcel, Shipment, load, reach, ship
 
-from ..errors import TravelError
-
-_TRANSPARENT = ("_modules", "_parameters", "_buffers")
-"""Dictionaries of a torch module whose entries a reader knows as the module's attributes."""
+Copy = Shipment | bytes
+"""What is kept of a parcel: the shipment, which its ranks read from anyway, or a digest."""
 
 
-def pack(name: str, value: object) -> bytes:
-    """Pickle `value` by value: classes, lambdas and closures written in the notebook travel whole.
+class Consignment:
+    """One parcel for each of some ranks, which may be the same for all.
+
+    A large one goes through memory that the ranks of this host map; whoever cannot reach it, and
+    everybody where it is small, gets it through the ordinary channel.
+    """
+
+    def __init__(self, parcels: Mapping[int, Parcel]) -> None:
+        self.parcels = dict(parcels)
+        self._shipped: dict[int, Shipment] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes on its way, beside the objects themselves."""
+        return sum({id(parcel): parcel.nbytes for parcel in self.parcels.values()}.values())
+
+    def letters(self, cluster: Cluster) -> dict[int, Address | bytes]:
+        """Return what to hand each rank: where its parcel is, or the parcel itself."""
+        distinct = {id(parcel): parcel for parcel in self.parcels.values()}
+        shipped = {key: shipment for key, parcel in distinct.items() if (shipment := ship(parcel))}
+        self._shipped = {
+            rank: shipped[id(parcel)] for rank, parcel in self.parcels.items() if id(parcel) in shipped
+        }
+        each = {rank: (shipment.address,) for rank, shipment in self._shipped.items()}
+        reached = dict(zip(sorted(each), cluster.call("reach", each=each) if each else (), strict=True))
+        unreached = {id(parcel) for rank, parcel in self.parcels.items() if not reached.get(rank)}
+        flat = {key: parcel.flat() for key, parcel in distinct.items() if key in unreached}
+        return {
+            rank: self._shipped[rank].address if reached.get(rank) else flat[id(parcel)]
+            for rank, parcel in self.parcels.items()
+        }
+
+    def copies(self, *, keep: bool) -> list[Copy]:
+        """Return what tells later whether the parcels have changed.
+
+        With `keep` that may be the shipments: the ranks live on their memory, so that they cost none,
+        and comparing them costs less than a digest.
+        """
+        kept = self._shipped if keep else {}
+        return [kept.get(rank) or parcel.digest() for rank, parcel in self.parcels.items()]
+
+
+def fetch(cluster: Cluster, name: str, ranks: Sequence[int]) -> list[Any]:
+    """Return what each of `ranks` has under `name`.
 
     Raises:
-        TravelError: something in it cannot be pickled; the message names it and its type.
+        TravelError: it cannot be sent; the message names what in it cannot.
     """
-    problem = _problem(value)
-    if isinstance(problem, bytes):
-        return problem
-    path, culprit = _locate(name, value)
-    raise TravelError(
-        f"{path} is a {type(culprit).__name__} and cannot travel to the ranks ({problem}); "
-        f"take it off {name}, or make it in a %%distributed cell."
-    )
+    try:
+        letters = cluster.call("send", each=dict.fromkeys(ranks, (name, True)))
+        values = []
+        for rank, letter in zip(ranks, letters, strict=True):
+            there = reach(letter) if isinstance(letter, Address) else letter
+            if there is None:
+                (there,) = cluster.call("send", each={rank: (name, False)})
+            values.append(load(there, keep_classes=True))
+        return values
+    finally:
+        cluster.call("send", each=dict.fromkeys(ranks, (None, False)))
 
 
 class Sent:
@@ -40,22 +83,24 @@ class Sent:
     """
 
     def __init__(self) -> None:
-        self._objects: dict[str, tuple[object, bytes]] = {}
+        self._objects: dict[str, tuple[Callable[[], object], list[Copy]]] = {}
         self._theirs: dict[str, object] = {}
 
-    def is_new(self, name: str, value: object, packed: bytes) -> bool:
+    def is_new(self, name: str, value: object, parcels: Sequence[Parcel]) -> bool:
         """Tell whether `value` has to be sent."""
-        before = self._objects.get(name)
-        return before is None or before[0] is not value or before[1] != _digest(packed)
+        if not self.has(name, value):
+            return True
+        copies = self._objects[name][1]
+        return not all(_holds(copy, parcel) for copy, parcel in zip(copies, parcels, strict=True))
 
     def has(self, name: str, value: object) -> bool:
         """Tell whether this very object was sent before, whatever has become of it."""
         before = self._objects.get(name)
-        return before is not None and before[0] is value
+        return before is not None and before[0]() is value
 
-    def note(self, name: str, value: object, packed: bytes) -> None:
+    def note(self, name: str, value: object, copies: list[Copy]) -> None:
         """Count `value` as sent."""
-        self._objects[name] = (value, _digest(packed))
+        self._objects[name] = (self._remember(name, value), copies)
         self._theirs.pop(name, None)
 
     def leave(self, name: str, value: object) -> None:
@@ -71,36 +116,19 @@ class Sent:
         """Count `name` as never sent."""
         self._objects.pop(name, None)
 
+    def _remember(self, name: str, value: object) -> Callable[[], object]:
+        """Return what gives `value`; when the notebook drops it, what is kept of it goes too."""
 
-def _digest(packed: bytes) -> bytes:
-    return hashlib.blake2b(packed, digest_size=16).digest()
+        def dropped(reference: weakref.ref[object]) -> None:
+            before = self._objects.get(name)
+            if before is not None and before[0] is reference:
+                del self._objects[name]
 
-
-def _problem(value: object) -> bytes | Exception:
-    """Return the pickle of `value`, or what stood in its way."""
-    try:
-        packed: bytes = cloudpickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-    except Exception as problem:  # noqa: BLE001  (reducers are foreign code and raise what they like)
-        return problem
-    return packed
-
-
-def _locate(path: str, value: object, depth: int = 12) -> tuple[str, object]:
-    """Follow what can't be pickled down to the innermost object that can be named."""
-    for step, child in _children(value) if depth else ():
-        if not isinstance(_problem(child), bytes):
-            return _locate(path + step, child, depth - 1)
-    return path, value
+        try:
+            return weakref.ref(value, dropped)
+        except TypeError:  # a list, say
+            return lambda: value
 
 
-def _children(value: object) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        yield from ((f"[{key!r}]", child) for key, child in value.items())
-    elif isinstance(value, list | tuple | set | frozenset):
-        yield from ((f"[{i}]", child) for i, child in enumerate(value))
-    elif hasattr(value, "__dict__"):
-        for attribute, child in vars(value).items():
-            if attribute in _TRANSPARENT and isinstance(child, dict):
-                yield from ((f".{key}", inner) for key, inner in child.items())
-            else:
-                yield f".{attribute}", child
+def _holds(copy: Copy, parcel: Parcel) -> bool:
+    return copy.holds(parcel) if isinstance(copy, Shipment) else copy == parcel.digest()

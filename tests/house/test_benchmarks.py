@@ -59,7 +59,7 @@ def test_all_benchmarks_run_whatever_one_misses(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["benchmarks", "--runs", "1"])
-    for name in ("allreduce", "network", "step", "abort"):
+    for name in ("allreduce", "network", "step", "abort", "transfer"):
         monkeypatch.setattr(
             getattr(everything, name),
             "compare",
@@ -68,4 +68,4 @@ def test_all_benchmarks_run_whatever_one_misses(
     assert everything.main() == 1
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "allreduce --runs 1 --out out/allreduce"
-    assert told[3:] == ["abort --runs 1 --out out/abort", "4 bars were missed."]
+    assert told[4:] == ["transfer --runs 1 --out out/transfer", "5 bars were missed."]

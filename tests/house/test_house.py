@@ -22,9 +22,9 @@ ARROWS = {
     "horovod": {"train", "comm"},
     "cli": {"cluster"},
 }
-"""Who may import whom; errors, gpus and settings are open to all, and nothing else crosses."""
+"""Who may import whom; errors, freight, gpus and settings are open to all, and nothing else crosses."""
 
-OPEN = {"errors", "gpus", "settings"}
+OPEN = {"errors", "freight", "gpus", "settings"}
 LIMIT = 400
 MEDIAN = 120
 

@@ -12,6 +12,10 @@ def test_commands() -> None:
     assert options.parse_command("start -n 4") == options.Command(name="start", n=4)
     assert options.parse_command("start") == options.Command(name="start")
     assert options.parse_command("logs 2 --last 5") == options.Command(name="logs", rank=2, last=5)
+    assert options.parse_command("push a b") == options.Command(name="push", names=("a", "b"))
+    assert options.parse_command("pull a") == options.Command(name="pull", names=("a",), rank=0)
+    assert options.parse_command("pull a --rank 2") == options.Command(name="pull", names=("a",), rank=2)
+    assert options.parse_command("pull a --all") == options.Command(name="pull", names=("a",), rank=None)
     assert options.parse_command("") == options.Command(name="help")
 
 
@@ -31,7 +35,22 @@ def test_bad_ranks(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["start -n -1", "start -n 1.5", "start 'open", "stop -n 2", "status now", "logs", "logs x"]
+    "line",
+    [
+        "start -n -1",
+        "start -n 1.5",
+        "start 'open",
+        "stop -n 2",
+        "status now",
+        "logs",
+        "logs x",
+        "push",
+        "push 1",
+        "pull",
+        "pull a b",
+        "pull a --rank -1",
+        "pull a --rank 1 --all",
+    ],
 )
 def test_bad_commands_say_what_is_taken(line: str) -> None:
     with pytest.raises(UsageError, match=r"takes|close the quotation"):
