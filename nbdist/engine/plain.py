@@ -11,6 +11,9 @@ from typing import Any
 from ipykernel.zmqshell import ZMQDisplayPublisher, ZMQInteractiveShell
 from traitlets import Type
 
+from ..errors import GroupError
+from .traceback import readers_part
+
 
 class RankDisplay(ZMQDisplayPublisher):
     """Send figures and tables behind the text that was printed before them."""
@@ -23,6 +26,15 @@ class RankShell(ZMQInteractiveShell):
     """A rank's IPython; rich tells by the name of this class what it may draw."""
 
     display_pub_class = Type(RankDisplay)
+
+    def _get_exc_info(self, exc_tuple: Any = None) -> tuple[Any, Any, Any]:
+        """Show the reader's lines only; those of an error of the group, too, which is a message elsewhere."""
+        kind, error, trace = super()._get_exc_info(exc_tuple)
+        part = readers_part(trace)
+        if isinstance(error, GroupError):
+            render = self.InteractiveTB.structured_traceback
+            error._render_traceback_ = lambda: render(kind, error, part)  # type: ignore[method-assign]
+        return kind, error, part
 
 
 def prefer_text(config: Any) -> None:

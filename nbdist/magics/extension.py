@@ -47,6 +47,7 @@ class NbdistMagics(Magics):
         elif command.name == "stop":
             self.session.stop()
         elif command.name == "logs":
+            assert command.rank is not None  # it must be given
             show_log(self.session, command.rank, command.last)
         elif command.name == "push":
             push(self.session, command.names)

@@ -47,3 +47,18 @@ def test_a_rank_that_leaves_releases_the_others(notebook: Notebook) -> None:
     assert result.status == "error"
     assert "rank 1" in result.evalue
     notebook.alive()
+
+
+def test_an_error_shows_the_lines_of_the_cell_alone(notebook: Notebook) -> None:
+    notebook.ok("%%distributed\nimport torch, torch.distributed as dist")
+    refused = notebook.run(
+        "%%distributed\ndef mean(t):\n    dist.all_reduce(t, dist.ReduceOp.AVG)\nmean(torch.ones(3).int())"
+    )
+    differ = notebook.run(
+        "%%distributed\ndef add(t):\n    dist.all_reduce(t)\nadd(torch.ones(3 + rank // 3))"
+    )
+    for result, line in ((refused, "all_reduce(t, dist.ReduceOp.AVG)"), (differ, "all_reduce(t)")):
+        assert result.ename == "RankError"
+        assert line in result.traceback
+        assert "distributed_c10d.py" not in result.traceback
+        assert "comm/group.py" not in result.traceback
