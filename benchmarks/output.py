@@ -6,30 +6,23 @@ python -m benchmarks.output [-n 2]
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import tempfile
-from pathlib import Path
 
 import psutil
 
-from tests.notebook import Notebook, Result
+from benchmarks.kernel import Cell, kernel
 
 LINES = 100_000
 CELLS = 300
 
 
-def _bytes(result: Result) -> int:
-    return sum(len(json.dumps(content)) for _, _, content in result.messages)
+def _tell(name: str, cell: Cell) -> None:
+    print(f"{name:24} {cell.seconds:7.2f} s {cell.size:10,} bytes {len(cell.messages):6,} messages")
 
 
-def _tell(name: str, result: Result) -> None:
-    print(f"{name:24} {result.seconds:7.2f} s {_bytes(result):10,} bytes {len(result.messages):6,} messages")
-
-
-def _processes(kernel: int) -> dict[int, tuple[str, float, int]]:
+def _processes(parent: int) -> dict[int, tuple[str, float, int]]:
     """Return name, resident MB and descriptors of the kernel and its ranks."""
-    found = [psutil.Process(kernel), *psutil.Process(kernel).children(recursive=True)]
+    found = [psutil.Process(parent), *psutil.Process(parent).children(recursive=True)]
     return {
         p.pid: (" ".join(p.cmdline()[1:3])[-40:], p.memory_info().rss / 1e6, p.num_fds())
         for p in found
@@ -42,18 +35,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-n", type=int, default=2)
     ranks = parser.parse_args().n
-    with tempfile.TemporaryDirectory() as folder, Notebook(Path(folder)) as notebook:
-        notebook.ok(f"%load_ext nbdist\n%nbdist start -n {ranks}", timeout=100)
+    with kernel() as notebook:
+        notebook.run(f"%load_ext nbdist\n%nbdist start -n {ranks}", timeout=100)
         _tell(
-            f"{LINES:,} lines a rank", notebook.ok(f"%%distributed\nfor i in range({LINES}): print(i, rank)")
+            f"{LINES:,} lines a rank", notebook.run(f"%%distributed\nfor i in range({LINES}): print(i, rank)")
         )
         flushed = "%%distributed\nfor i in range(2000): print('step', i, rank, 'x' * 30, flush=True)"
-        _tell("2,000 flushed lines", notebook.ok(flushed))
-        empty = sorted(notebook.ok("%%distributed\npass").seconds for _ in range(50))
+        _tell("2,000 flushed lines", notebook.run(flushed))
+        empty = sorted(notebook.run("%%distributed\npass").seconds for _ in range(50))
         print(f"{'an empty cell':24} {1000 * empty[25]:7.1f} ms")
         before = _processes(notebook.pid)
         for i in range(CELLS):
-            notebook.ok(f"%%distributed\nprint('x' * 10_000, {i}, rank)")
+            notebook.run(f"%%distributed\nprint('x' * 10_000, {i}, rank)")
         after = _processes(notebook.pid)
         for pid in before.keys() & after.keys():
             name, mb, fds = before[pid]
