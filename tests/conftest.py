@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from benchmarks import hosts
 
 from .notebook import Notebook
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # from a shell's `&`; then nothing could be interrupted
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

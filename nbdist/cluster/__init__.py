@@ -8,3 +8,5 @@ from .memory import refuse_too_large as refuse_too_large
 from .reply import Reply as Reply
 from .run import CellRun as CellRun
 from .run import Output as Output
+from .where import Inquiry as Inquiry
+from .where import Where as Where

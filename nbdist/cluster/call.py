@@ -15,6 +15,7 @@ from .reply import Reply, died, reply_of
 
 if TYPE_CHECKING:
     from ipyparallel import Client
+    from ipyparallel.client.futures import MessageFuture
 
 # Evaluated on the rank: the kernel's `rank` object dispatches by name, so that this side needs
 # nothing of the engine's code.
@@ -65,6 +66,21 @@ def call(
     if error is not None:
         raise error
     return [results[rank] for rank in ranks]
+
+
+def tell(
+    client: Client, action: str, ranks: Sequence[int], arguments: Mapping[str, Any]
+) -> dict[int, MessageFuture]:
+    """Tell those of `ranks` that live something they hear while busy; return their answers to come."""
+    content = {"action": action, "arguments": dict(arguments)}
+    addresses = dict(client._engines)
+    return {
+        rank: client._send(
+            client._control_stream, "nbdist_request", content=content, ident=addresses[rank].encode()
+        )
+        for rank in ranks
+        if rank in addresses
+    }
 
 
 def forget(client: Client, messages: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import ipyparallel as ipp
 
@@ -22,13 +22,16 @@ from ..errors import NbdistError, NoClusterError, RankError, StartError, UsageEr
 from ..gpus import visible_gpus
 from ..settings import Settings
 from . import runtime
-from .call import call
+from .call import call, tell
 from .failures import lost_error
 from .janitor import MARK, Janitor
 from .local import LocalLauncher
 from .log import Log, read_log
 from .memory import refuse_too_many
 from .run import CellRun
+
+if TYPE_CHECKING:
+    from ipyparallel.client.futures import MessageFuture
 
 _log = logging.getLogger("nbdist.cluster")
 _log.addHandler(logging.NullHandler())  # ipyparallel reports normal ends as warnings
@@ -181,14 +184,11 @@ class Cluster:
                 self.control("abort", reason="interrupted from the notebook")
             raise
 
-    def control(self, action: str, ranks: Sequence[int] | None = None, **arguments: Any) -> None:
+    def control(
+        self, action: str, ranks: Sequence[int] | None = None, **arguments: Any
+    ) -> dict[int, MessageFuture]:
         """Tell ranks something on the channel they hear while their main thread is busy; do not wait."""
-        client = self._connected()
-        targets = [rank for rank in (ranks if ranks is not None else client.ids) if rank in client.ids]
-        if targets:
-            client._send_control_request(
-                targets, "nbdist_request", {"action": action, "arguments": arguments}, block=False
-            )
+        return tell(self._connected(), action, range(self.n) if ranks is None else ranks, arguments)
 
     def run(
         self,

@@ -49,7 +49,10 @@ def _key(reply: Reply) -> tuple[str, str, str]:
 
 def lost_error(ranks: Sequence[int]) -> RankError:
     """Return the error for ranks that are not there any more."""
-    message = "it is gone; reach the others with --ranks, or start all afresh with `%nbdist restart`"
+    message = (
+        "it is gone; reach the others with --ranks, read its last words with "
+        f"`%nbdist logs {ranks[0]}`, or start all afresh with `%nbdist restart`"
+    )
     return RankError(
         [RankFailure(ranks=tuple(ranks), host="", name="RankDied", message=message, traceback=())]
     )

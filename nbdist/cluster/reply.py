@@ -29,7 +29,7 @@ def died(rank: int) -> Reply:
     """Return the reply of a rank that can give none."""
     message = (
         "its process ended, with its variables; the other ranks keep theirs (reach them with --ranks), "
-        "and `%nbdist restart` starts all afresh"
+        f"`%nbdist logs {rank}` shows its last words, and `%nbdist restart` starts all afresh"
     )
     return Reply(rank=rank, ok=False, name="RankDied", message=message, died=True)
 

@@ -159,6 +159,12 @@ def enter_cell(number: int) -> None:
         group.enter_cell(number)
 
 
+def end_lines() -> None:
+    """Tell the other ranks that the cell's own lines are through here: they take no more part in them."""
+    for group in _open_groups():
+        group.end_lines()
+
+
 def leave_cell(number: int) -> None:
     """Tell the other ranks that nothing new will come from this cell, and finish what was issued in it."""
     _native.leave_cell(_open_groups(), number)
@@ -168,6 +174,14 @@ def skip_cell(number: int) -> None:
     """Tell the other ranks that this one does not run a cell. Never waits; any thread may call it."""
     for group in _open_groups():
         group.skip_cell(number)
+
+
+def step() -> tuple[str, int, int] | None:
+    """Return what this rank waits in: the operation, its number in the cell, its bytes. Any thread may ask.
+
+    The number is 0 for a message, and the bytes where every rank has a share of its own.
+    """
+    return next((step for group in _open_groups() if (step := group.step()) is not None), None)
 
 
 def bytes_moved() -> int:

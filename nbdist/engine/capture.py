@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import threading
 import time
@@ -40,7 +41,10 @@ class Capture:
     def __init__(self, rank: int, size: int, folder: Path, session: Any, thread: Any, topic: bytes) -> None:
         self._session, self._thread, self._topic = session, thread, topic
         self._share = (_HEAD // size, _TAIL // size)
-        self._transcript: Transcript | None = Transcript(folder / f"rank-{rank}.log")
+        transcript = Transcript(folder / f"rank-{rank}.log")
+        self._transcript: Transcript | None = transcript
+        # A rank that crashes in C code leaves its stacks there.
+        faulthandler.enable(transcript.file, all_threads=False)
         self._files = [Descriptor(name, folder / f"rank-{rank}.{name}") for name in NAMES]
         self._screens = {name: Screen() for name in NAMES}
         self.pending: deque[tuple[str, str]] = deque()

@@ -82,8 +82,9 @@ class RankKernel(IPythonParallelKernel):
     def nbdist_request(self, stream: Any, ident: Any, parent: Message) -> None:
         """Act on the control channel, which is heard while the main thread is blocked."""
         content = parent["content"]
-        self.rank.control(content["action"], **content.get("arguments", {}))
-        self.session.send(stream, "nbdist_reply", {"status": "ok"}, parent=parent, ident=ident)
+        answer = self.rank.control(content["action"], **content.get("arguments", {}))
+        reply = {"status": "ok", "answer": answer}
+        self.session.send(stream, "nbdist_reply", reply, parent=parent, ident=ident)
 
     def raw_input(self, prompt: str = "") -> NoReturn:
         """Refuse `input()`."""

@@ -51,7 +51,12 @@ class Postmortem:
         return said, over
 
 
+def is_machinery(file: str) -> bool:
+    """Tell whether a file belongs to what runs cells."""
+    return any(part in file for part in _MACHINERY)
+
+
 def _of_reader(trace: TracebackType | None) -> TracebackType | None:
-    while trace is not None and any(part in trace.tb_frame.f_code.co_filename for part in _MACHINERY):
+    while trace is not None and is_machinery(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     return trace

@@ -13,6 +13,7 @@ from ..errors import GroupError, UsageError
 from ..freight import Address, Shipment, load, pack, reach, ship
 from . import device, lookup, workers
 from .postmortem import Postmortem
+from .where import where
 
 if TYPE_CHECKING:
     from .tap import Tap
@@ -267,6 +268,7 @@ class Rank:
 
         try:
             if error is None and cell.whole:
+                comm.end_lines()
                 ring.finish()
                 self._check_assigned(cell)
                 self.distribute(list(cell.models), list(cell.shards), cell.compression)
@@ -295,14 +297,17 @@ class Rank:
 
     # -- what is answered while a cell runs, on the control thread
 
-    def control(self, action: str, **arguments: Any) -> None:
+    def control(self, action: str, **arguments: Any) -> dict[str, Any]:
         """Carry out a request that must not wait for the main thread."""
         from .. import comm
 
+        if action == "where":
+            return where(self._shell.compile.format_code_name)
         if action == "abort":
             comm.abort(arguments["reason"])
         elif action == "skip_cell":
             comm.skip_cell(arguments["number"])
+        return {}
 
     # -- helpers
 

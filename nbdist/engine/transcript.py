@@ -11,7 +11,7 @@ class Transcript:
     """Append text to a rank's file, under a heading whenever the stream or the cell changes."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._under: tuple[str, str] | None = None
         self._open_line = False
 
@@ -24,4 +24,4 @@ class Transcript:
         self._open_line = not text.endswith("\n")
         left = memoryview(text.encode("utf-8", "replace"))
         while left:
-            left = left[os.write(self._file, left) :]
+            left = left[os.write(self.file, left) :]

@@ -16,6 +16,7 @@ from .options import CellOptions
 from .output import Merger
 from .session import Session
 from .session import count as _count
+from .waits import WaitLine
 
 _PATIENCE = 1.0
 """How long the other ranks may take to end a cell before a failure is told without them, in seconds."""
@@ -85,6 +86,7 @@ def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) 
     merger = Merger(run.ranks, cluster.settings.merge_window, live)
     view = LiveView(session.feed.run(run.number), title=f"Training on {_count(len(run.ranks))}")
     early = _EarlyFailures()
+    waits = WaitLine(cluster, run, live)
     give_up = float("inf")
     try:
         while not run.done() and time.monotonic() < give_up and presses.count < 2:
@@ -93,6 +95,7 @@ def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) 
                 cluster.interrupt(run)
             run.wait(_TICK)
             early.look(run)
+            waits.look()
             ended = run.ended()  # asked first: what they put out is waiting by then
             merger.feed_all(run.outputs, ended)
             merger.flush()
@@ -100,6 +103,7 @@ def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) 
     finally:
         merger.feed_all(run.outputs)
         merger.flush(final=True)
+        waits.end(keep=presses.count > 0)
         run.release()
         view.finish([reply.rank for reply in run.replies() if not reply.died])
     if run.pending():

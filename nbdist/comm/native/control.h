@@ -45,11 +45,14 @@ struct Signature {
     Kind kind = Kind::form;
     Op op = Op::none;
     DType type = DType::bytes;
-    std::uint8_t unused = 0;
+    std::uint8_t ending = 0;  // of a rank that has run its cell's lines; serves the message, and may differ
     std::int32_t root = -1;
     std::uint64_t count = 0;
 
-    bool operator==(const Signature&) const = default;
+    bool operator==(const Signature& other) const {
+        return kind == other.kind && op == other.op && type == other.type && root == other.root &&
+               count == other.count;
+    }
 };
 static_assert(sizeof(Signature) == 16);
 

@@ -1,4 +1,4 @@
-// The ways a collective ends without a result; module.cpp turns them into nbdist.errors.
+// The ways a collective ends without a result; errors_binding.cpp turns them into nbdist.errors.
 #pragma once
 
 #include <stdexcept>

@@ -55,23 +55,24 @@ Group::~Group() {
 }
 
 void Group::run(const Signature& signature, const Collective& collective) {
-    queue_.run(signature.kind, [&] { take_turn(signature.kind, collective); });
+    Steps::Caller caller(steps_, signature.kind);
+    queue_.run(signature.kind, [&] { take_turn(signature, collective); });
 }
 
-void Group::take_turn(Kind kind, const Collective& collective) {
+void Group::take_turn(const Signature& signature, const Collective& collective) {
     Turn turn(world_);
+    Steps::Turn step(steps_, signature);
     try {
         collective(world_);
     } catch (...) {
-        vigil_.abort_for_failure(kind);
+        vigil_.abort_for_failure(signature.kind);
         throw;
     }
 }
 
 bool Group::submit(const Signature& signature, Collective collective, Promise promise) {
-    auto task = [this, kind = signature.kind, collective = std::move(collective)] {
-        take_turn(kind, collective);
-    };
+    Steps::Caller caller(steps_, signature.kind);
+    auto task = [this, signature, collective = std::move(collective)] { take_turn(signature, collective); };
     try {
         return queue_.submit(signature, patience_, std::move(task), std::move(promise));
     } catch (...) {
@@ -82,6 +83,12 @@ bool Group::submit(const Signature& signature, Collective collective, Promise pr
 
 void Group::abort(const std::string& reason) {
     vigil_.abort(rank(), "rank " + std::to_string(rank()) + " ended the group: " + reason);
+}
+
+void Group::enter_cell(std::int64_t number) {
+    steps_.restart();
+    world_.set_ending(false);
+    vigil_.enter_cell(number);
 }
 
 void Group::finish_collectives() {

@@ -8,6 +8,7 @@
 #include "exchange.h"
 #include "lanes.h"
 #include "queue.h"
+#include "steps.h"
 
 namespace nbdist {
 
@@ -33,8 +34,13 @@ class Group {
     void run(const Signature& signature, const Collective& collective);
     bool submit(const Signature& signature, Collective collective, Promise promise);
 
+    void enter_cell(std::int64_t number);
+    // The lines of the cell are through; what follows is part of no user's program.
+    void end_lines() { world_.set_ending(true); }
+
     Mail& mail() { return mail_; }
     Vigil& vigil() { return vigil_; }
+    Steps& steps() { return steps_; }
     int rank() const { return members_.rank(); }
     int size() const { return members_.size(); }
     bool spans_hosts() const { return lanes_.has_value(); }
@@ -61,7 +67,7 @@ class Group {
       private:
         Endpoint& endpoint_;
     };
-    void take_turn(Kind kind, const Collective& collective);
+    void take_turn(const Signature& signature, const Collective& collective);
 
     std::shared_ptr<Endpoint> endpoint_;
     Members members_;
@@ -70,6 +76,7 @@ class Group {
     Vigil vigil_;
     Ending ending_;
     World world_;
+    Steps steps_;
     std::chrono::milliseconds patience_;
     Announcer announcer_;
     Queue queue_;

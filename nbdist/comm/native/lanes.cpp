@@ -42,8 +42,8 @@ std::byte* Lanes::scratch(std::size_t bytes) const {
 
 Accord::Accord(const Lanes& lanes, const Signature& signature)
     : lanes_(lanes),
-      signature_(signature),
-      theirs_(lanes.hosts(), signature),
+      signature_(lanes.world().told(signature)),
+      theirs_(lanes.hosts(), signature_),
       errands_(lanes.world(), lanes.mail(), accord_tag) {}
 
 void Accord::declare(bool held) {

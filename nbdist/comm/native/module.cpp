@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "arena_binding.h"
+#include "errors_binding.h"
 #include "fold.h"
 #include "group.h"
 
@@ -58,29 +59,6 @@ class Callback {
   private:
     nb::handle callable_;
 };
-
-template <class Error>
-void raise_named(const char* name, const Error& error) {
-    PyErr_SetString(nb::module_::import_("nbdist.errors").attr(name).ptr(), error.what());
-}
-
-void raise_aborted(const Aborted& error) {
-    nb::object type = nb::module_::import_("nbdist.errors").attr("GroupAborted");
-    nb::object rank = error.rank < 0 ? nb::none() : nb::cast(error.rank);
-    PyErr_SetObject(type.ptr(), type(error.what(), rank, error.operation).ptr());
-}
-
-void translate(const std::exception_ptr& pointer) {
-    try {
-        std::rethrow_exception(pointer);
-    } catch (const Aborted& error) {
-        raise_aborted(error);
-    } catch (const Mismatch& error) {
-        raise_named("MismatchError", error);
-    } catch (const Forked& error) {
-        raise_named("GroupError", error);
-    }
-}
 
 void require_fold(DType type, Op op, Fold (*choose)(DType, Op) = fold_for) {
     if (choose(type, op) != nullptr) return;
@@ -239,10 +217,9 @@ class Handle {
     void wait(const TicketRef& ticket) {
         std::shared_ptr<Group> group = this->group();
         nb::gil_scoped_release nogil;
-        if (group == nullptr)
-            ticket->rethrow();  // closing has ended all work
-        else
-            ticket->wait(group->vigil());
+        if (group == nullptr) return ticket->rethrow();  // closing has ended all work
+        Steps::Caller caller(group->steps(), ticket->kind());
+        ticket->wait(group->vigil());
     }
 
     void abort(const std::string& reason) {
@@ -251,8 +228,15 @@ class Handle {
     bool is_open() const { return group_ != nullptr; }
     bool is_aborted() const { return group() != nullptr && group()->vigil().aborted(); }
     bool spans_hosts() const { return live(Kind::barrier)->spans_hosts(); }
-    void enter_cell(std::int64_t number) { live(Kind::barrier)->vigil().enter_cell(number); }
+    void enter_cell(std::int64_t number) { live(Kind::barrier)->enter_cell(number); }
+    void end_lines() { live(Kind::barrier)->end_lines(); }
     void skip_cell(std::int64_t number) { live(Kind::barrier)->vigil().skip_cell(number); }
+    std::optional<std::tuple<std::string, std::uint64_t, std::uint64_t>> step() const {
+        std::shared_ptr<Group> group = this->group();
+        std::optional<Step> step = group == nullptr ? std::nullopt : group->steps().current();
+        if (!step) return std::nullopt;
+        return std::tuple(std::string(name_of(step->kind)), step->number, step->bytes);
+    }
     // The group, unless it has been left.
     std::shared_ptr<Group> group() const {
         if (generation_ != generation()) throw Forked();
@@ -303,6 +287,7 @@ class Handle {
         TicketRef ticket = post(group->mail());
         if (now) {
             nb::gil_scoped_release nogil;
+            Steps::Caller caller(group->steps(), waiting.kind);
             group->mail().wait(ticket, waiting);
         } else {
             auto callback = std::make_shared<Callback>(std::move(*then));
@@ -328,13 +313,7 @@ void leave_cell_in(const std::vector<const Handle*>& handles, std::int64_t numbe
 
 NB_MODULE(_native, m) {
     m.doc() = "Collectives: over shared memory within a host, over sockets between hosts.";
-    nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
-        try {
-            translate(pointer);
-        } catch (nb::python_error& error) {
-            error.restore();  // an interrupt, say, while the error was being made
-        }
-    });
+    bind_errors();
 
     nb::enum_<DType> dtype(m, "DType", "Element types.");
     for (int i = 0; i < dtype_count; ++i) dtype.value(name_of(static_cast<DType>(i)), static_cast<DType>(i));
@@ -388,7 +367,9 @@ NB_MODULE(_native, m) {
         .def("is_aborted", &Handle::is_aborted)
         .def("spans_hosts", &Handle::spans_hosts)
         .def("enter_cell", &Handle::enter_cell, "number"_a)
+        .def("end_lines", &Handle::end_lines)
         .def("skip_cell", &Handle::skip_cell, "number"_a)
+        .def("step", &Handle::step, "Name what a caller waits in, its number and its bytes.")
         .def("close", &Handle::close);
 
     m.def("leave_cell", &leave_cell_in, "groups"_a, "number"_a,

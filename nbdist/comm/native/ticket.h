@@ -13,6 +13,7 @@ class Ticket {
   public:
     explicit Ticket(Kind kind) : kind_(kind) {}
 
+    Kind kind() const { return kind_; }
     bool done() const { return done_.load(std::memory_order_acquire); }
     // Wait for the end, and rethrow the error if that was one.
     void wait(Vigil& vigil);

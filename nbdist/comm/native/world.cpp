@@ -48,11 +48,11 @@ void World::open(const Signature& signature) {
     const Kind called = named_ <= turn_ ? signature.kind : called_;
     vigil_.check(called);
     Progress& own = members_.own().progress;
-    signature_ = signature;
+    signature_ = told(signature);
     called_ = called;
     named_ = turn_ + 1;
     if (own.opened.load(std::memory_order_relaxed) > sequence_) return;  // peers are reading it already
-    own.signatures[sequence_ % 2] = signature;
+    own.signatures[sequence_ % 2] = signature_;
     publish(&Progress::opened, sequence_);
 }
 
@@ -85,9 +85,16 @@ void World::agree() {
 }
 
 void World::refuse(int member, const Signature& theirs, int other, const Signature& others) {
-    const std::string reason = "ranks issued different collectives: rank " + std::to_string(member) + " " +
-                               describe(theirs) + ", rank " + std::to_string(other) + " " + describe(others) +
-                               "; call the same ones in the same order on every rank";
+    const std::string first = "rank " + std::to_string(member), second = "rank " + std::to_string(other);
+    std::string reason;
+    if (theirs.ending == others.ending)
+        reason = "ranks issued different collectives: " + first + " " + describe(theirs) + ", " + second +
+                 " " + describe(others) + "; call the same ones in the same order on every rank";
+    else
+        reason = (others.ending ? first + " waits in " + describe(theirs) + ", but " + second
+                                : second + " waits in " + describe(others) + ", but " + first) +
+                 " has come to the end of the cell without it; call it on every rank, or among those of a "
+                 "torch.distributed.new_group";
     vigil_.abort(other, reason, true);
     vigil_.check(called_);
     throw Mismatch(reason);

@@ -31,6 +31,13 @@ class World {
 
     // Say what this rank does next. Calling it twice for one operation does no harm.
     void open(const Signature& signature);
+    // From now on (or no more) this rank only takes part in what comes after a cell's own lines.
+    void set_ending(bool ending) { ending_.store(ending, std::memory_order_relaxed); }
+    // A signature as the other ranks are told it.
+    Signature told(Signature signature) const {
+        signature.ending = ending_.load(std::memory_order_relaxed) ? 1 : 0;
+        return signature;
+    }
     // Whether every rank says so within `patience`.
     bool all_open(std::chrono::milliseconds patience);
     // Count a collective called on this rank, done or queued. The peers go by it once we leave the cell.
@@ -79,6 +86,7 @@ class World {
     int rank_;
     Lanes* lanes_ = nullptr;
     Signature signature_;
+    std::atomic<bool> ending_{false};
     Kind called_ = Kind::form;  // by the user, in this turn
     std::uint64_t sequence_ = 0;
     std::uint64_t turn_ = 0;
