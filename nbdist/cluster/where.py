@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from ..errors import rank_list
 
 if TYPE_CHECKING:
     from .cluster import Cluster
 
 _POLL = 0.02
+
+SILENT = "in code that lets no other Python run, so it cannot say where"
+_ENDED = "has ended the cell"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +32,15 @@ class Where:
     """The innermost line of a cell; empty when the cell's own lines are through."""
     stack: str = ""
     """Its Python stack below the cell's first line."""
+
+    def __str__(self) -> str:
+        """Say it in a reader's words, to go on after "rank 3"."""
+        if not self.line:
+            return "at the end of the cell"
+        number = f" #{self.number}" if self.number else ""
+        size = f" of {_bytes(self.size)}" if self.size else ""
+        what = f"{self.operation}{number}{size}" if self.operation else "user code"
+        return f"in {what}, {self.line}"
 
 
 class Inquiry:
@@ -59,8 +73,8 @@ class Inquiry:
         self._collect()
         return dict(self._answers)
 
-    def silent(self, patience: float) -> list[int]:
-        """List the ranks that were asked `patience` seconds ago and have not answered."""
+    def silent(self, patience: float = 0.0) -> list[int]:
+        """List the ranks that were asked `patience` seconds ago or earlier and have not answered."""
         self._collect()
         before = time.monotonic() - patience
         return sorted(rank for rank in self._pending if self._asked[rank] <= before)
@@ -70,3 +84,30 @@ class Inquiry:
             answer = self._pending.pop(rank).result()["content"].get("answer")
             if answer:
                 self._answers[rank] = Where(**answer)
+
+
+def locate(cluster: Cluster, ranks: Sequence[int], timeout: float = 0.5) -> Inquiry:
+    """Ask ranks where they are, and wait for their answers, at most `timeout`."""
+    inquiry = Inquiry(cluster)
+    inquiry.ask(ranks)
+    inquiry.wait(timeout)
+    return inquiry
+
+
+def describe(places: Mapping[int, Where], silent: Iterable[int], ended: Iterable[int] = ()) -> str:
+    """Say where each rank is, those that wait first, one clause for all that are at one place."""
+    clauses: dict[str, list[int]] = {}
+    waits_first = sorted(places, key=lambda rank: (not places[rank].operation, rank))
+    for rank in waits_first:
+        clauses.setdefault(str(places[rank]), []).append(rank)
+    clauses |= {text: list(ranks) for text, ranks in ((SILENT, silent), (_ENDED, ended)) if ranks}
+    return "; ".join(f"rank {rank_list(ranks)} {text}" for text, ranks in clauses.items())
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.3g} {unit}"

@@ -10,7 +10,7 @@ from ..errors import UsageError, rank_list
 from ..live import LiveView
 from . import source
 from .background import Background
-from .interrupt import Presses
+from .interrupt import Presses, tell_stuck
 from .names import bring
 from .options import CellOptions
 from .output import Merger
@@ -69,7 +69,7 @@ def _finish(session: Session, cluster: Cluster, run: CellRun, presses: Presses, 
     _follow(session, cluster, run, presses)
     error = run.error()
     if presses.count:
-        raise _interrupt()
+        raise _interrupt(run)
     if error is not None:
         raise error
     for name in left:
@@ -107,10 +107,7 @@ def _follow(session: Session, cluster: Cluster, run: CellRun, presses: Presses) 
         run.release()
         view.finish([reply.rank for reply in run.replies() if not reply.died])
     if run.pending():
-        session.say(
-            f"Rank {rank_list(run.pending())} did not answer the interrupt and still runs; "
-            "`%nbdist restart` starts the ranks afresh."
-        )
+        session.say(tell_stuck(cluster, run.pending()))
 
 
 class _EarlyFailures:
@@ -124,7 +121,7 @@ class _EarlyFailures:
         """Tell, once, of each rank that failed `_PATIENCE` ago and has not ended the cell by that."""
         now, pending = time.monotonic(), run.pending()
         for reply in run.replies() if pending else ():
-            if reply.ok or reply.rank in self._told:
+            if reply.ok or reply.name == "KeyboardInterrupt" or reply.rank in self._told:
                 continue
             if now - self._seen.setdefault(reply.rank, now) >= _PATIENCE:
                 self._told.add(reply.rank)
@@ -133,8 +130,10 @@ class _EarlyFailures:
                 sys.stderr.write(f"[{reply.rank}] {reply.name}: {first} ({still})\n")
 
 
-def _interrupt() -> KeyboardInterrupt:
+def _interrupt(run: CellRun) -> KeyboardInterrupt:
     """Return what an interrupted cell raises; shown as one line, like all that a reader brings about."""
-    error = KeyboardInterrupt("the cell was interrupted on every rank")
+    still = run.pending()
+    but = f"; rank {rank_list(still)} still runs" if still else " on every rank"
+    error = KeyboardInterrupt(f"the cell was interrupted{but}")
     error._render_traceback_ = lambda: [f"KeyboardInterrupt: {error}"]  # type: ignore[attr-defined]
     return error

@@ -13,7 +13,7 @@ from ..errors import NbdistError, NoClusterError, UsageError, rank_list
 from ..live import Feed
 from ..settings import Settings
 from .background import Background
-from .interrupt import Presses
+from .interrupt import Presses, tell_stuck
 from .travel import Sent
 
 _PATIENCE = 1.0
@@ -119,10 +119,7 @@ class Session:
             while (still := cluster.busy()) and time.monotonic() < end and not presses.count:
                 cluster.wait(0.05)
         if still:
-            self.say(
-                f"Rank {rank_list(still)} did not answer the interrupt and still runs; "
-                "`%nbdist restart` starts the ranks afresh."
-            )
+            self.say(tell_stuck(cluster, still))
         else:
             self.say(f"The cell was interrupted on rank {rank_list(busy)}.")
 

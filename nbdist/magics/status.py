@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..cluster import Cluster, RankInfo
+from ..cluster import SILENT, Cluster, RankInfo, locate
 from .session import Session, count
 from .table import show_table
 
@@ -20,10 +20,14 @@ def show_status(session: Session) -> None:
 
 
 def _rows(cluster: Cluster) -> list[tuple[str, ...]]:
-    alive = set(cluster.alive())
+    states = dict.fromkeys(cluster.lost(), "gone")
+    if busy := cluster.busy():
+        seen = locate(cluster, busy)
+        states |= {rank: f"busy {where}" for rank, where in seen.answers().items()}
+        states |= dict.fromkeys(seen.silent(), f"busy {SILENT}")
 
     def row(info: RankInfo) -> tuple[str, ...]:
-        state = "ready" if info.rank in alive else "gone"
+        state = states.get(info.rank, "ready")
         return (str(info.rank), info.host, info.device, str(info.threads), str(info.pid), state)
 
     return [row(info) for info in cluster.ranks]

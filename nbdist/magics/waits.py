@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
 
-from ..cluster import CellRun, Cluster, Inquiry, Where
-from ..errors import rank_list
+from ..cluster import CellRun, Cluster, Inquiry, Where, describe
 from .place import Place
 
 _PERIOD = 2.0
@@ -70,41 +68,9 @@ class WaitLine:
         self._shown = ""
 
 
-def describe(places: dict[int, Where], silent: Iterable[int], ended: Iterable[int]) -> str:
-    """Say where each rank is, those that wait first, one clause for all that are at one place."""
-    clauses: dict[str, list[int]] = {}
-    waits_first = sorted(places, key=lambda rank: (not places[rank].operation, rank))
-    for rank in waits_first:
-        clauses.setdefault(_clause(places[rank]), []).append(rank)
-    clauses |= {text: list(ranks) for text, ranks in ((_SILENT, silent), (_ENDED, ended)) if ranks}
-    return "; ".join(f"rank {rank_list(ranks)} {text}" for text, ranks in clauses.items())
-
-
-_SILENT = "in code that lets no other Python run, so it cannot say where"
-_ENDED = "has ended the cell"
-
-
-def _clause(where: Where) -> str:
-    if not where.line:
-        return "at the end of the cell"
-    number = f" #{where.number}" if where.number else ""
-    size = f" of {_bytes(where.size)}" if where.size else ""
-    what = f"{where.operation}{number}{size}" if where.operation else "user code"
-    return f"in {what}, {where.line}"
-
-
 def _is_same(where: Where, before: Where | None) -> bool:
     return (
         before is not None
         and bool(where.operation)
         and (where.operation, where.number, where.line) == (before.operation, before.number, before.line)
     )
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.3g} {unit}"

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nbdist.cluster import Where
-from nbdist.magics.waits import describe
+from nbdist.cluster import Where, describe
 
 from ..notebook import Notebook, Result
 
